@@ -272,10 +272,10 @@ func TestT203AnApplicationThatIsDown(t *testing.T) {
 func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "app", func(c *store.Client) error {
+	check(t, g.app().node.Store().ChangeClient(t.Context(), "app", store.ClientChange{Edit: func(c *store.Client) error {
 		c.BackchannelLogoutURI = "https://10.255.255.1/backchannel?key=in-the-query"
 		return nil
-	}))
+	}}))
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.submit(t, "/oauth/logout")
@@ -298,10 +298,10 @@ func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.signedIn(t, moved, "max@acme.example")
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", func(c *store.Client) error {
+	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", store.ClientChange{Edit: func(c *store.Client) error {
 		c.ClientOpenID = store.ClientOpenID{}
 		return nil
-	}))
+	}}))
 	g.browser().signIn(g.browser().open("/oauth/login"), "max@acme.example", peoplePassword)
 	for language, words := range map[string]string{
 		"en": "When this session ends, these applications are told to sign you out:", "de": "Wenn diese Sitzung endet, werden diese Anwendungen aufgefordert, Sie abzumelden:",

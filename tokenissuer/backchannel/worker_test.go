@@ -264,9 +264,9 @@ func TestT206NobodyToTell(t *testing.T) {
 	}
 	tokens := func(id string) store.Revocation { return store.Revocation{Kind: store.RevokeClient, ID: id} }
 	d.must(d.store.RemoveClient(t.Context(), "removed", tokens("removed")))
-	d.must(d.store.DisableClient(t.Context(), "disabled", tokens("disabled")))
-	d.must(d.store.ChangeClient(t.Context(), "silent", func(c *store.Client) error { c.BackchannelLogoutURI = ""; return nil }))
-	d.must(d.store.ChangeClient(t.Context(), "moved", func(c *store.Client) error { c.BackchannelLogoutURI = after.URL; return nil }))
+	d.must(d.store.ChangeClient(t.Context(), "disabled", store.DisableClient(tokens("disabled"))))
+	d.must(d.store.ChangeClient(t.Context(), "silent", store.ClientChange{Edit: func(c *store.Client) error { c.BackchannelLogoutURI = ""; return nil }}))
+	d.must(d.store.ChangeClient(t.Context(), "moved", store.ClientChange{Edit: func(c *store.Client) error { c.BackchannelLogoutURI = after.URL; return nil }}))
 	d.round()
 	words, _ := d.taken()
 	slices.Sort(words)

@@ -71,14 +71,12 @@ type ConsentStore interface {
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error)
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
-	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
 // ClientStore is the part of a store.ClientStore for clients that make themselves known.
 type ClientStore interface {
 	AddClient(ctx context.Context, client *store.Client) error
-	ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error
-	TouchClient(ctx context.Context, clientID string, at time.Time) error
+	ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error
 }
 
 // PasswordStore is the part of a store.UserStore for sign-ins.

@@ -304,7 +304,7 @@ func TestK31WithoutOpenIDNoFurtherKeyIsMade(t *testing.T) {
 	n.start()
 	n.maintain()
 	n.refresh()
-	if asked := st.Asked("AddFirstSigningKey") + st.Asked("AddSigningKey"); asked != 1 || len(n.published()) != 1 {
+	if asked := st.Asked("adding first signing key") + st.Asked("adding signing key"); asked != 1 || len(n.published()) != 1 {
 		t.Errorf("%d keys were made, published %v", asked, n.published())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -66,23 +65,6 @@ func (s *FaultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, 
 	return keys, err
 }
 
-func (s *FaultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
-}
-
-func (s *FaultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
-}
-
-func (s *FaultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
-	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
-	return done, err
-}
-
-func (s *FaultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
-	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
-}
-
-func (s *FaultyStore) DropSigningKey(ctx context.Context, id string) error {
-	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
+func (s *FaultyStore) ChangeKeys(ctx context.Context, change store.KeyChange) error {
+	return s.run(change.Name, func() error { return s.Store.ChangeKeys(ctx, change) })
 }

@@ -63,7 +63,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 			n.must(err)
 			n.refresh()
 			before, signing := n.published(), n.signing()
-			added := store.Asked("AddFirstSigningKey")
+			added := store.Asked("adding first signing key")
 			store.Read = c.change
 			if err := n.Refresh(t.Context()); (err != nil) != c.fails || len(n.warnings) != c.warnings {
 				t.Errorf("refreshing gives %v and the warnings %v", err, n.warnings)
@@ -71,7 +71,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 			if got := n.published(); !maps.Equal(got, before) || n.signing() != signing {
 				t.Errorf("%s signs of %v, before %s of %v", n.signing(), got, signing, before)
 			}
-			if store.Asked("AddFirstSigningKey") != added {
+			if store.Asked("adding first signing key") != added {
 				t.Error("a fresh key was added")
 			}
 			store.Read = nil
@@ -315,7 +315,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 
 // TestKeyStepsThatFail: a step that returns an error has changed nothing and can be tried again.
 func TestKeyStepsThatFail(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
+	for _, step := range []string{"SigningKeys", "adding signing key", "revoking signing key", "dropping signing key", "replacing signing keys"} {
 		now, st := tokentest.Start, NewFaultyStore(t)
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
@@ -335,8 +335,8 @@ func TestKeyStepsThatFail(t *testing.T) {
 			err   error
 			wants bool
 		}{
-			"rotate": {rotated, step == "AddSigningKey"}, "revoke": {revoked, step == "SigningKeys" || step == "AddSigningKey" || step == "RevokeSigningKey"},
-			"maintain": {kept, step == "SigningKeys" || step == "ReplaceSigningKeys" || step == "DropSigningKey"},
+			"rotate": {rotated, step == "adding signing key"}, "revoke": {revoked, step == "SigningKeys" || step == "adding signing key" || step == "revoking signing key"},
+			"maintain": {kept, step == "SigningKeys" || step == "replacing signing keys" || step == "dropping signing key"},
 		} {
 			var e *oauth.Error
 			if (got.err != nil) != got.wants || got.wants && (!errors.As(got.err, &e) || e.Code != oauth.TemporarilyUnavailable) {

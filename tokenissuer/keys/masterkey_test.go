@@ -113,9 +113,9 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 }
 
 func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
+	for _, step := range []string{"SigningKeys", "adding first signing key", "replacing signing keys"} {
 		store := NewFaultyStore(t)
-		if step == "ReplaceSigningKeys" {
+		if step == "replacing signing keys" {
 			if _, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil {
 				t.Fatal(err)
 			}

@@ -171,7 +171,7 @@ func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clien
 		return oauth.MissingParameter("application")
 	}
 	fs := a.Sessions.Families
-	if err := fs.Store.DropConsent(ctx, user.ID, clientID); err != nil {
+	if err := fs.Store.PutConsent(ctx, user.ID, clientID, nil, fs.Now()); err != nil {
 		return err
 	}
 	return fs.EndFamilies(ctx, store.FamilyFilter{

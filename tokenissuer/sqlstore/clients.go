@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -120,12 +119,7 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 		if err != nil {
 			return err
 		}
-		for _, secret := range secrets {
-			if err := addSecret(ctx, tx, c.ID, secret); err != nil {
-				return err
-			}
-		}
-		return nil
+		return addSecrets(ctx, tx, c.ID, secrets)
 	})
 }
 
@@ -137,68 +131,17 @@ func membersOf(c *store.Client) (string, error) {
 	return string(text), err
 }
 
-// addSecret appends a secret to the client's others. The caller holds the client's row.
-func addSecret(ctx context.Context, tx session, clientID string, secret store.ClientSecret) error {
-	var number int64
-	err := tx.QueryRowContext(ctx,
-		`SELECT COALESCE(MAX(number), 0) + 1 FROM client_secrets WHERE client_id = $1`, clientID).Scan(&number)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx,
-		`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-		clientID, number, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
-	return err
-}
-
-// RotateClientSecret adds a secret and ends the older ones. It deletes those that had ended when the new one was created. A zero
-// othersUntil leaves the older ones unchanged.
-func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret store.ClientSecret, othersUntil time.Time) error {
-	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx session) error {
-		// This changes nothing but locks the client's row in every dialect, which serializes rotations.
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
-			return err
-		}
-		if !othersUntil.IsZero() {
-			_, err := tx.ExecContext(ctx, `UPDATE client_secrets SET expires_at = $1
-				WHERE client_id = $2 AND (expires_at IS NULL OR expires_at > $1)`, micros(othersUntil), clientID)
-			if err != nil {
-				return err
-			}
-		}
-		// The same secret again comes from a caller that did not receive the first answer.
-		_, err := tx.ExecContext(ctx, `DELETE FROM client_secrets
-			WHERE client_id = $1 AND (digest = $2 OR expires_at <= $3)`, clientID, secret.Digest[:], micros(secret.CreatedAt))
+// addSecrets stores the client's secrets. The caller holds the client's row.
+func addSecrets(ctx context.Context, tx session, clientID string, secrets []store.ClientSecret) error {
+	for i, secret := range secrets {
+		_, err := tx.ExecContext(ctx,
+			`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+			clientID, i+1, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
 		if err != nil {
 			return err
 		}
-		return addSecret(ctx, tx, clientID, secret)
-	})
-}
-
-// DisableClient disables the client and revokes its tokens.
-func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store.Revocation) error {
-	return s.announcedStep(ctx, "disabling client", func(ctx context.Context, tx session) error {
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, tokens)
-	})
-}
-
-// EnableClient enables the client again.
-func (s *Store) EnableClient(ctx context.Context, clientID string) error {
-	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
-	})
-}
-
-// TouchClient records when the client was last used.
-func (s *Store) TouchClient(ctx context.Context, clientID string, at time.Time) error {
-	return s.step(ctx, "touching client", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET last_used_at = CASE WHEN last_used_at > $1 THEN last_used_at ELSE $1 END WHERE id = $2`,
-			micros(at), possible(clientID)))
-	})
+	}
+	return nil
 }
 
 // CountClients counts the clients of an origin, without the stand-in.
@@ -229,27 +172,48 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.
 	})
 }
 
-// ChangeClient edits the members of a client.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error {
-	return s.step(ctx, "changing client", func(ctx context.Context, tx session) error {
-		// This changes nothing but locks the client's row in every dialect, which serializes changes.
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
+// ChangeClient makes the change and records its revocations.
+func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
+	ends := slices.Clone(change.Ends)
+	step := func(ctx context.Context, tx session) error {
+		if err := changeClient(ctx, tx, clientID, change.Edit); err != nil || len(ends) == 0 {
 			return err
 		}
-		c, err := clientIn(ctx, tx, clientID)
-		if err != nil {
-			return err
-		}
-		if err := change(c); err != nil {
-			return editError{err}
-		}
-		members, err := membersOf(c)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1 WHERE id = $2`, members, clientID)
+		return s.record(ctx, tx, ends...)
+	}
+	const name = "changing client"
+	if len(ends) == 0 {
+		return s.step(ctx, name, step)
+	}
+	return s.announcedStep(ctx, name, step)
+}
+
+func changeClient(ctx context.Context, tx session, clientID string, edit func(*store.Client) error) error {
+	// This changes nothing but locks the client's row in every dialect, which serializes changes.
+	if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
 		return err
-	})
+	}
+	c, err := clientIn(ctx, tx, clientID)
+	if err != nil || edit == nil {
+		return err
+	}
+	before := slices.Clone(c.Secrets)
+	if err := edit(c); err != nil {
+		return editError{err}
+	}
+	members, err := membersOf(c)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1, disabled = $2, last_used_at = $3 WHERE id = $4`,
+		members, c.Disabled, micros(c.LastUsedAt), clientID)
+	if err != nil || slices.Equal(c.Secrets, before) {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
+		return err
+	}
+	return addSecrets(ctx, tx, clientID, c.Secrets)
 }
 
 // clientIn reads a client within a step.

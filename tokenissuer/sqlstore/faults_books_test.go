@@ -178,11 +178,11 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 // seal replaces an unsealed key, which moves the whole log into the database.
 func (w scribe) seal(ctx context.Context, id string) error {
 	key := store.StoredKey{ID: id, Algorithm: oauth.Algorithm("of " + id), Private: []byte("clear")}
-	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {
+	if err := w.store.ChangeKeys(ctx, store.AddFirstKey(key)); err != nil {
 		return err
 	}
 	sealed := key
 	sealed.Private, sealed.SealedWith = []byte("sealed"), "kek"
-	_, err := w.store.ReplaceSigningKeys(ctx, store.KeyChange{Was: key, Becomes: sealed})
+	err := w.store.ChangeKeys(ctx, store.ReplaceKeys(store.KeyReplacement{Was: key, Becomes: sealed}))
 	return err
 }

@@ -40,7 +40,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEachDialect(t, func(t *testing.T, open func() *Store) {
 				a, b, c := open(), open(), open()
-				must(t, a.AddSigningKey(t.Context(), newKey("old")))
+				must(t, a.ChangeKeys(t.Context(), store.AddKey(newKey("old"))))
 				must(t, a.Revoke(t.Context(), revocation("early")))
 				noted := marksOf(t, b)
 				must(t, a.Revoke(t.Context(), revocation("lost")))

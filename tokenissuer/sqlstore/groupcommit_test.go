@@ -146,7 +146,7 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 	orphan := func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `PRAGMA defer_foreign_keys = on`)
 		must(t, err)
-		return addSecret(ctx, tx, "nobody", store.ClientSecret{})
+		return addSecrets(ctx, tx, "nobody", make([]store.ClientSecret, 1))
 	}
 	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, store.ErrNotFound)}, job{do: mark(3, nil), single: true})
 	release()

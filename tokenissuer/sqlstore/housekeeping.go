@@ -40,35 +40,31 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 	return rows == 1, nil
 }
 
-// DropRevocations deletes revocations that no longer match any token. Its statement reads the index revocations_by_expiry.
-func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, deletion{"revocations", "COALESCE(expires_at, 0)"})
-}
-
-// DropFamilies deletes families, decided requests, session clients and personal access tokens that expired before the given time, in each
-// table the longest expired first.
-func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
-		deletion{"families", "expires_at"}, deletion{"decided_requests", "expires_at"}, deletion{"session_clients", "expires_at"},
-		deletion{"personal_tokens", "expires_at"})
-}
-
-// DropAttempts deletes the counts of windows that ended before the given time.
-func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, deletion{"attempts", "ends_at"})
-}
-
 // deletion is a table, and the column with the end of its rows.
 type deletion struct{ table, end string }
 
-// drop runs the deletions, each with the same limit, and reports whether one of them reached it: then there may be more. The limit is not
-// shared, because a first table with many rows would otherwise prevent deletions from the second.
-func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...deletion) (more bool, err error) {
+// deletions are the tables of each kind. The statement of the first reads the index revocations_by_expiry.
+var deletions = map[store.Expiring][]deletion{
+	store.ExpiringRevocations: {{"revocations", "COALESCE(expires_at, 0)"}},
+	store.ExpiringFamilies: {
+		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"},
+	},
+	store.ExpiringAttempts: {{"attempts", "ends_at"}},
+}
+
+// Drop deletes rows of every table of the kind, each with the same limit and the longest expired first. It reports whether one of them
+// reached the limit: then there may be more. The limit is not shared, because a first table with many rows would otherwise prevent
+// deletions from the second.
+func (s *Store) Drop(ctx context.Context, kind store.Expiring, before time.Time) (more bool, err error) {
+	pace := s.dropping[kind]
+	if pace == nil {
+		return false, fmt.Errorf("dropping %s: the store keeps no such records", kind)
+	}
 	limit, full := pace.next(), false
-	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
+	err = s.step(ctx, "dropping "+string(kind), func(ctx context.Context, tx session) error {
 		full = false
 		begun := time.Now()
-		for _, d := range deletions {
+		for _, d := range deletions[kind] {
 			// The statement names the rows by their physical location. With their keys, PostgreSQL would read all expired rows for every
 			// batch.
 			result, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.dropSome, d.table, d.end), before.UnixMicro(), limit)
@@ -91,7 +87,15 @@ func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before ti
 }
 
 // dropPaces has a pace for each kind, because deleting a row takes longer in some tables than in others.
-type dropPaces struct{ revocations, families, attempts dropPace }
+type dropPaces map[store.Expiring]*dropPace
+
+func newDropPaces() dropPaces {
+	paces := make(dropPaces, len(deletions))
+	for kind := range deletions {
+		paces[kind] = new(dropPace)
+	}
+	return paces
+}
 
 // dropPace is how many rows the next call deletes.
 type dropPace struct{ rows atomic.Int64 }

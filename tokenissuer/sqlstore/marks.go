@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,21 +107,20 @@ func nameDatabase(ctx context.Context, tx session) error {
 // nothing and returns false when the database is not behind seen, because another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	var lacking bool // read only after the step has succeeded: without an answer it may still run
-	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
+	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session, keys []store.StoredKey) (_ []store.StoredKey, err error) {
 		// changeKeys locks the counters against all other nodes.
 		if lacking, err = lacks(ctx, tx, seen); err != nil || !lacking {
-			return err
+			return keys, err
 		}
-		if err := insertKey(ctx, tx, fresh); err != nil {
-			return err
+		for i, key := range keys {
+			if slices.Contains(ids, key.ID) {
+				keys[i] = key.Revoked(at)
+			}
 		}
-		return s.distrust(ctx, tx, seen, ids, at)
+		return append(keys, fresh), s.distrust(ctx, tx, seen, ids, at)
 	})
 	if err != nil {
 		return false, err
-	}
-	for _, id := range ids {
-		s.erase(ctx, id)
 	}
 	return lacking, nil
 }
@@ -133,6 +132,7 @@ func lacks(ctx context.Context, tx session, seen Marks) (bool, error) {
 	return now.Behind, err
 }
 
+// distrust advances the counters beyond seen, gives the database another identity and records the revocations of the keys with those ids.
 func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
 	for name, least := range map[string]int64{"signing_keys": seen.Keys + markGap, "revocations": seen.Revocations + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
@@ -146,9 +146,6 @@ func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []stri
 	}
 	var revocations []store.Revocation
 	for _, id := range ids {
-		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
 		revocations = append(revocations, store.RevocationOfKey(id, at))
 	}
 	if tx.in != nil {

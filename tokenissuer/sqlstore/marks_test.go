@@ -79,7 +79,7 @@ func TestK11MarksMove(t *testing.T) {
 		start := marksOf(t, s)
 		must(t, s.Revoke(t.Context(), revocation("acme")))
 		revoked := marksOf(t, s)
-		must(t, s.AddSigningKey(t.Context(), newKey("k")))
+		must(t, s.ChangeKeys(t.Context(), store.AddKey(newKey("k"))))
 		added := marksOf(t, s)
 		for _, c := range []struct {
 			name   string
@@ -130,16 +130,16 @@ func TestK11Distrust(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		stores := []*Store{open(), open()}
 		s := stores[0]
-		must(t, s.AddSigningKey(t.Context(), newKey("old")))
-		must(t, s.AddSigningKey(t.Context(), newKey("next")))
-		must(t, s.AddFirstSigningKey(t.Context(), store.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()}))
+		must(t, s.ChangeKeys(t.Context(), store.AddKey(newKey("old"))))
+		must(t, s.ChangeKeys(t.Context(), store.AddKey(newKey("next"))))
+		must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(store.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()})))
 		must(t, s.Revoke(t.Context(), revocation("early")))
 		backup := marksOf(t, s)
 		must(t, s.Revoke(t.Context(), revocation("lost")))
-		must(t, s.AddSigningKey(t.Context(), newKey("lost")))
+		must(t, s.ChangeKeys(t.Context(), store.AddKey(newKey("lost"))))
 		former := progressOf(t, s, Marks{})
 		seen := former.Marks
-		must(t, s.DropSigningKey(t.Context(), "lost"))
+		must(t, s.ChangeKeys(t.Context(), store.DropKey("lost")))
 		putBack(t, s, backup)
 		must(t, s.Revoke(t.Context(), revocation("after the backup")))
 
@@ -197,13 +197,15 @@ func TestK11Distrust(t *testing.T) {
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 	for name, change := range map[string]func(*Store, context.Context, store.StoredKey) error{
 		"revoked": func(s *Store, ctx context.Context, _ store.StoredKey) error {
-			return s.RevokeSigningKey(ctx, "k", time.Now(), store.RevocationOfKey("k", time.Now()))
+			return s.ChangeKeys(ctx, store.EndKey("k", time.Now(), store.RevocationOfKey("k", time.Now())))
 		},
-		"dropped": func(s *Store, ctx context.Context, _ store.StoredKey) error { return s.DropSigningKey(ctx, "k") },
+		"dropped": func(s *Store, ctx context.Context, _ store.StoredKey) error {
+			return s.ChangeKeys(ctx, store.DropKey("k"))
+		},
 		"sealed anew": func(s *Store, ctx context.Context, k store.StoredKey) error {
 			sealed := newKey("k")
 			sealed.Private, sealed.SealedWith = []byte("new form"), "kek 2"
-			_, err := s.ReplaceSigningKeys(ctx, store.KeyChange{Was: k, Becomes: sealed})
+			err := s.ChangeKeys(ctx, store.ReplaceKeys(store.KeyReplacement{Was: k, Becomes: sealed}))
 			return err
 		},
 		"distrusted": func(s *Store, ctx context.Context, _ store.StoredKey) error {
@@ -216,7 +218,7 @@ func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 			s := openAt(t, path)
 			k := newKey("k")
 			k.Private, k.SealedWith = []byte(oauth.NewClientSecret().Reveal()), "kek 1"
-			must(t, s.AddSigningKey(t.Context(), k))
+			must(t, s.ChangeKeys(t.Context(), store.AddKey(k)))
 			if !filesHold(t, path, k.Private) {
 				t.Fatal("the search does not find what is there")
 			}

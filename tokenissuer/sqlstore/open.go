@@ -9,6 +9,7 @@ import (
 
 // open creates the schema and prepares the statements of the hot path. The Store owns the handles, even if open fails.
 func open(ctx context.Context, s *Store, schema func(context.Context) error) (*Store, error) {
+	s.dropping = newDropPaces()
 	s.read.options, s.feed.options = s.options, s.options
 	for _, next := range []func(context.Context) error{
 		schema, s.start, s.addStandIn, s.addStandInUser, s.prepare,

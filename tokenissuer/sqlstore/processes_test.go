@@ -84,7 +84,7 @@ func child(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.AddFirstSigningKey(ctx, stored); err != nil {
+	if err := s.ChangeKeys(ctx, store.AddFirstKey(stored)); err != nil {
 		return err
 	}
 	keys, err := s.SigningKeys(ctx)
@@ -108,7 +108,7 @@ func child(name string) (err error) {
 			return err
 		}
 		secret := store.ClientSecret{Digest: oauth.NewClientSecret().Digest(), CreatedAt: now}
-		if err := s.RotateClientSecret(ctx, id, secret, now.Add(time.Hour)); err != nil {
+		if err := s.ChangeClient(ctx, id, store.RotateSecret(secret, now.Add(time.Hour))); err != nil {
 			return err
 		}
 		if err := s.Revoke(ctx, revocation(fmt.Sprint(name, " ", i)), revocation("shared")); err != nil {

@@ -26,21 +26,21 @@ func eachDatabase(t *testing.T, test func(t *testing.T, s *Store)) {
 type litter struct {
 	table string
 	fill  string // adds $1 rows that ended at $2
-	drop  func(*Store, context.Context, time.Time) (bool, error)
+	kind  store.Expiring
 }
 
 const upTo = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST($1 AS BIGINT)) `
 
 var allLitter = []litter{
 	{"revocations", upTo + `INSERT INTO revocations (kind, id, expires_at, position)
-		SELECT 'jti', 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT), 1 FROM n`, (*Store).DropRevocations},
+		SELECT 'jti', 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT), 1 FROM n`, store.ExpiringRevocations},
 	{"families", upTo + `INSERT INTO families (` + familyColumns + `) SELECT 'old ' || CAST(i AS TEXT), ` +
 		strings.Replace(strings.TrimPrefix(familyColumns, "id, "), "expires_at, revoked_at", "CAST($2 AS BIGINT), revoked_at", 1) +
-		` FROM n, families WHERE id = 'living'`, (*Store).DropFamilies},
+		` FROM n, families WHERE id = 'living'`, store.ExpiringFamilies},
 	{"decided_requests", upTo + `INSERT INTO decided_requests (id, expires_at)
-		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, (*Store).DropFamilies},
+		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, store.ExpiringFamilies},
 	{"attempts", upTo + `INSERT INTO attempts (bucket, failures, ends_at)
-		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, (*Store).DropAttempts},
+		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, store.ExpiringAttempts},
 }
 
 // living adds a family that is refreshed while others are deleted.
@@ -116,7 +116,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 			for more := true; more; {
 				begun := time.Now()
 				var err error
-				more, err = l.drop(s, t.Context(), now)
+				more, err = s.Drop(t.Context(), l.kind, now)
 				must(t, err)
 				if took := time.Since(begun); machine.Fair(took) > bound {
 					t.Errorf("one call on %s took %v", l.table, took)
@@ -148,14 +148,14 @@ func TestRequestsLeaveBesideFamilies(t *testing.T) {
 		families, requests := allLitter[1], allLitter[2]
 		families.scatter(t, s, rows, now.Add(-time.Hour))
 		requests.scatter(t, s, rows, now.Add(-time.Hour))
-		more, err := s.DropFamilies(t.Context(), now)
+		more, err := s.Drop(t.Context(), store.ExpiringFamilies, now)
 		must(t, err)
 		if f, r := families.count(t, s), requests.count(t, s); !more || f >= rows || r >= rows {
 			t.Errorf("one call leaves %d families and %d requests of %d each, and tells of more: %v", f, r, rows, more)
 		}
 		_, err = s.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
 		must(t, err)
-		if more, err = s.DropFamilies(t.Context(), now); err != nil || !more {
+		if more, err = s.Drop(t.Context(), store.ExpiringFamilies, now); err != nil || !more {
 			t.Errorf("with requests alone it tells of more: %v (%v)", more, err)
 		}
 	})
@@ -198,7 +198,7 @@ func BenchmarkF26Purge(b *testing.B) {
 				beside := refresh(s, int64(len(quiet.took)+1))
 				for more := true; more; {
 					var err error
-					more, err = l.drop(s, b.Context(), now)
+					more, err = s.Drop(b.Context(), l.kind, now)
 					must(b, err)
 					time.Sleep(20 * time.Millisecond)
 				}

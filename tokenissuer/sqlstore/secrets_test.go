@@ -39,8 +39,8 @@ func TestT22OnlyDigestsAreStored(t *testing.T) {
 		id := fmt.Sprint("app ", i)
 		rotated := oauth.NewClientSecret()
 		secrets = append(secrets, addClient(t, s, id), rotated)
-		must(t, s.RotateClientSecret(t.Context(), id,
-			store.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour)))
+		must(t, s.ChangeClient(t.Context(), id,
+			store.RotateSecret(store.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour))))
 	}
 	look := func() {
 		t.Helper()
@@ -64,14 +64,12 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	s := openAt(t, path)
 	private := []byte(oauth.NewClientSecret().Reveal())
 	key := store.StoredKey{ID: "k", Algorithm: oauth.ES256, Private: private}
-	must(t, s.AddFirstSigningKey(t.Context(), key))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(key)))
 	if !filesHold(t, path, private) {
 		t.Fatal("the search does not find what is there")
 	}
 	sealed := store.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}
-	if done, err := s.ReplaceSigningKeys(t.Context(), store.KeyChange{Was: key, Becomes: sealed}); err != nil || !done {
-		t.Fatal(done, err)
-	}
+	must(t, s.ChangeKeys(t.Context(), store.ReplaceKeys(store.KeyReplacement{Was: key, Becomes: sealed})))
 	if filesHold(t, path, private) {
 		t.Error("the unsealed key is still in the files")
 	}

@@ -224,9 +224,9 @@ func TestStepsAreWhole(t *testing.T) {
 		must(t, err)
 	}
 	for name, err := range map[string]error{
-		"DisableClient":      s.DisableClient(t.Context(), "app", revocation("app")),
+		"DisableClient":      s.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))),
 		"RemoveClient":       s.RemoveClient(t.Context(), "app", revocation("app")),
-		"RotateClientSecret": s.RotateClientSecret(t.Context(), "app", store.ClientSecret{CreatedAt: time.Now()}, time.Now()),
+		"RotateClientSecret": s.ChangeClient(t.Context(), "app", store.RotateSecret(store.ClientSecret{CreatedAt: time.Now()}, time.Now())),
 		"AddClient":          s.AddClient(t.Context(), newClient("other", oauth.NewClientSecret())),
 	} {
 		if err == nil {

@@ -46,10 +46,8 @@ type FamilyStore interface {
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (Outcome, error)
 	// Consent returns the scopes that a user has consented to for a client, or ErrNotFound.
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
-	// PutConsent replaces the consent of a user to a client.
+	// PutConsent replaces the consent of a user to a client. It deletes the consent when there are no scopes.
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
-	// DropConsent deletes the consent of a user to a client.
-	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
 // FamilyFilter matches families by every member that is set. Without ID, UserID, ClientID, ActorID and SessionID it matches none: a

@@ -47,10 +47,10 @@ func clientUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	_, err := s.Client(ctx, "nobody")
 	mustBe(t, err, store.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(ctx, "nobody", store.ClientSecret{CreatedAt: now}, now), store.ErrNotFound)
-	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
-	mustBe(t, s.EnableClient(ctx, "nobody"), store.ErrNotFound)
-	mustBe(t, s.TouchClient(ctx, "nobody", now), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.RotateSecret(store.ClientSecret{CreatedAt: now}, now)), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.DisableClient(revocation("nobody"))), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.EnableClient()), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.TouchClient(now)), store.ErrNotFound)
 	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
 	if revoked := recorded(t, s); len(revoked) != 0 {
 		t.Errorf("steps that did not happen recorded %v", revoked)
@@ -93,7 +93,7 @@ func clientsListed(t *testing.T, s store.Store) {
 	for _, id := range ids {
 		must(t, s.AddClient(t.Context(), client(id)))
 	}
-	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
+	must(t, s.ChangeClient(t.Context(), "a", store.DisableClient(revocation("a"))))
 	list, err := s.Clients(t.Context())
 	must(t, err)
 	slices.Sort(ids)
@@ -127,7 +127,7 @@ func clientIDsAreBytes(t *testing.T, s store.Store) {
 		}
 	}
 	// A step changes the client that it names and no other.
-	must(t, s.DisableClient(t.Context(), "%", revocation("%")))
+	must(t, s.ChangeClient(t.Context(), "%", store.DisableClient(revocation("%"))))
 	must(t, s.RemoveClient(t.Context(), "a_p", revocation("a_p")))
 	for _, id := range oddIDs {
 		if id == "a_p" {
@@ -239,7 +239,7 @@ func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.AddClient(ctx, client("app")))
 	must(t, s.AddClient(ctx, client("neighbour")))
-	must(t, s.DisableClient(ctx, "app", revocation("app")))
+	must(t, s.ChangeClient(ctx, "app", store.DisableClient(revocation("app"))))
 	want := client("app")
 	want.Disabled = true
 	grants := []oauth.GrantType{oauth.PasswordGrant}
@@ -260,7 +260,7 @@ func clientChanged(t *testing.T, s store.Store) {
 		},
 		func(c *store.Client) { c.Name, c.FirstParty, c.Type = "", false, "" },
 	} {
-		must(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { change(c); return nil }))
+		must(t, s.ChangeClient(ctx, "app", store.ClientChange{Edit: func(c *store.Client) error { change(c); return nil }}))
 		change(want)
 		sameClient(t, read(t, s, "app"), want)
 	}
@@ -270,11 +270,11 @@ func clientChanged(t *testing.T, s store.Store) {
 	}
 	want.Grants = []oauth.GrantType{oauth.PasswordGrant}
 	refused := errors.New("refused")
-	mustBe(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { c.Name = "refused"; return refused }), refused)
+	mustBe(t, s.ChangeClient(ctx, "app", store.ClientChange{Edit: func(c *store.Client) error { c.Name = "refused"; return refused }}), refused)
 	sameClient(t, read(t, s, "app"), want)
 	sameClient(t, read(t, s, "neighbour"), client("neighbour"))
-	mustBe(t, s.ChangeClient(ctx, "nobody", func(*store.Client) error { return nil }), store.ErrNotFound)
-	mustBe(t, s.ChangeClient(ctx, "\x00", func(*store.Client) error { return nil }), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "nobody", store.ClientChange{Edit: func(*store.Client) error { return nil }}), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(ctx, "\x00", store.ClientChange{Edit: func(*store.Client) error { return nil }}), store.ErrNotFound)
 }
 
 // clientChangedInARace: of concurrent changes of different members none is lost.
@@ -285,7 +285,7 @@ func clientChangedInARace(t *testing.T, s store.Store) {
 		func(c *store.Client) { c.Name = "renamed" }, func(c *store.Client) { c.FirstParty = false }, func(c *store.Client) { c.CORSOrigins = nil },
 	}
 	must(t, errors.Join(race(racers, func(i int) error {
-		return s.ChangeClient(t.Context(), "app", func(c *store.Client) error { changes[i%len(changes)](c); return nil })
+		return s.ChangeClient(t.Context(), "app", store.ClientChange{Edit: func(c *store.Client) error { changes[i%len(changes)](c); return nil }})
 	})...))
 	for _, change := range changes {
 		change(want)
@@ -300,7 +300,7 @@ func clientTouched(t *testing.T, s store.Store) {
 	must(t, s.AddClient(ctx, want))
 	must(t, s.AddClient(ctx, client("neighbour")))
 	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Hour)} {
-		must(t, s.TouchClient(ctx, "app", at))
+		must(t, s.ChangeClient(ctx, "app", store.TouchClient(at)))
 		if at.After(want.LastUsedAt) {
 			want.LastUsedAt = at
 		}
@@ -326,7 +326,7 @@ func clientsCounted(t *testing.T, s store.Store) {
 		c.Origin = origin
 		must(t, s.AddClient(ctx, c))
 	}
-	must(t, s.DisableClient(ctx, "b", revocation("b")))
+	must(t, s.ChangeClient(ctx, "b", store.DisableClient(revocation("b"))))
 	must(t, s.RemoveClient(ctx, "c", revocation("c")))
 	count(store.FromOperator, 1)
 	count(store.FromRegistration, 2)
@@ -340,8 +340,8 @@ func clientHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	list, err := s.Clients(t.Context())
 	must(t, err)
 	secret := store.ClientSecret{Digest: digest("new"), CreatedAt: now}
-	must(t, s.RotateClientSecret(t.Context(), "app", secret, now.Add(time.Minute)))
-	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(secret, now.Add(time.Minute))))
+	must(t, s.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))))
 	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
 	sameClient(t, before, client("app"))
 	sameClient(t, list[0], client("app"))

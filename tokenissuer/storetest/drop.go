@@ -23,7 +23,7 @@ var dropChecks = []check{
 func drop(t *testing.T, s store.Housekeeper, expiredBefore time.Time, records int) (calls int) {
 	t.Helper()
 	for calls = 1; ; calls++ {
-		more, err := s.DropFamilies(t.Context(), expiredBefore)
+		more, err := s.Drop(t.Context(), store.ExpiringFamilies, expiredBefore)
 		must(t, err)
 		if !more {
 			return calls
@@ -159,7 +159,7 @@ func dropFamiliesBesideOthers(t *testing.T, s store.Store) {
 		addFamilies(t, s, want)
 		errs := race(2, func(i int) error {
 			if i == 0 {
-				_, err := s.DropFamilies(t.Context(), now.Add(2*time.Hour)) // the code's end, before the refresh tokens'
+				_, err := s.Drop(t.Context(), store.ExpiringFamilies, now.Add(2*time.Hour)) // the code's end, before the refresh tokens'
 				return err
 			}
 			return redeem(t, s, want.ID, 1)

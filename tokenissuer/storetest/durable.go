@@ -50,13 +50,13 @@ func survivesClose(t *testing.T, open func() store.Store) {
 	rotated, disabled := client("rotated"), client("disabled")
 
 	s := open()
-	must(t, s.AddFirstSigningKey(t.Context(), oldKey))
-	must(t, s.AddFirstSigningKey(t.Context(), sealedKey))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(oldKey)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(sealedKey)))
 	for _, id := range []string{"rotated", "disabled", "removed"} {
 		must(t, s.AddClient(t.Context(), client(id)))
 	}
-	must(t, s.RotateClientSecret(t.Context(), "rotated", secret("new", now), now.Add(time.Minute)))
-	must(t, s.DisableClient(t.Context(), "disabled", revocation("disabled")))
+	must(t, s.ChangeClient(t.Context(), "rotated", store.RotateSecret(secret("new", now), now.Add(time.Minute))))
+	must(t, s.ChangeClient(t.Context(), "disabled", store.DisableClient(revocation("disabled"))))
 	must(t, s.RemoveClient(t.Context(), "removed", revocation("removed")))
 	_, position := follow(t, s, store.FeedPosition{})
 	must(t, s.Revoke(t.Context(), revocation("late")))
@@ -64,7 +64,7 @@ func survivesClose(t *testing.T, open func() store.Store) {
 
 	s = open()
 	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
-	must(t, s.AddFirstSigningKey(t.Context(), key("new", oauth.ES256, now)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(key("new", oauth.ES256, now))))
 	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
 	rotated.Secrets[0].ExpiresAt, rotated.Secrets[1].ExpiresAt = now.Add(time.Minute), now.Add(time.Minute)
 	rotated.Secrets = append(rotated.Secrets, secret("new", now))

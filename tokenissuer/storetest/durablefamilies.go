@@ -31,7 +31,7 @@ func usersSurviveClose(t *testing.T, open func() store.Store) {
 	rehashed.PasswordHash = password
 	_, err = s.RemoveUser(t.Context(), "removed", theEnd)
 	must(t, err)
-	must(t, s.DropConsent(t.Context(), "changed", "app"))
+	must(t, s.PutConsent(t.Context(), "changed", "app", nil, time.Time{}))
 	before := listUsers(t, s, "")
 	must(t, s.Close())
 

@@ -157,17 +157,17 @@ func sameConsent(t *testing.T, s store.FamilyStore, userID, clientID string, wan
 	}
 }
 
-// consentReadsBack: PutConsent replaces a consent, and DropConsent deletes it. Neither user nor client need be stored.
+// consentReadsBack: PutConsent replaces a consent, or deletes it when there are no scopes. Neither user nor client need be stored.
 func consentReadsBack(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	sameConsent(t, s, "ada", "app")
-	must(t, s.DropConsent(ctx, "ada", "app"))
+	must(t, s.PutConsent(ctx, "ada", "app", nil, time.Time{}))
 	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
 	must(t, s.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
 	sameConsent(t, s, "ada", "app", "public", "trusted", "read:<things>'&")
 	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
 	sameConsent(t, s, "ada", "app", "trusted")
-	must(t, s.DropConsent(ctx, "ada", "app"))
+	must(t, s.PutConsent(ctx, "ada", "app", nil, time.Time{}))
 	sameConsent(t, s, "ada", "app")
 	sameConsent(t, s, "bob", "app", "public")
 	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
@@ -181,7 +181,7 @@ func consentNamesAreBytes(t *testing.T, s store.Store) {
 	for i, p := range pairs {
 		must(t, s.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
 	}
-	must(t, s.DropConsent(t.Context(), "%", "%"))
+	must(t, s.PutConsent(t.Context(), "%", "%", nil, time.Time{}))
 	for i, p := range pairs {
 		if p[0] != "%" {
 			sameConsent(t, s, p[0], p[1], fmt.Sprint("scope", i))

@@ -71,7 +71,7 @@ func feedCarriesEveryStep(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("b")))
 	must(t, s.Revoke(t.Context(), revocation("c")))
 	_, position := follow(t, s, store.FeedPosition{})
-	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
+	must(t, s.ChangeClient(t.Context(), "a", store.DisableClient(revocation("a"))))
 	got, position := follow(t, s, position)
 	sameNames(t, got, "client a")
 	must(t, s.RemoveClient(t.Context(), "b", revocation("b")))

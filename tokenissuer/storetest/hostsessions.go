@@ -281,7 +281,7 @@ func hostSessionsAreDropped(t *testing.T, s store.Store) {
 	addFamilies(t, s, long, short, lasting, telling("sign-in", "told"))
 	for more := true; more; {
 		var err error
-		more, err = s.DropFamilies(t.Context(), now.AddDate(0, 0, 7))
+		more, err = s.Drop(t.Context(), store.ExpiringFamilies, now.AddDate(0, 0, 7))
 		must(t, err)
 	}
 	noFamily(t, s, "short")

@@ -67,7 +67,7 @@ func keysReadBack(t *testing.T, s store.Store) {
 	sealed := key("ed", oauth.EdDSA, now)
 	sealed.SealedWith = "kek 1"
 	for _, k := range []store.StoredKey{youngest, sealed, oldest} {
-		must(t, s.AddFirstSigningKey(t.Context(), k))
+		must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(k)))
 	}
 	sameKeys(t, storedKeys(t, s), oldest, sealed, youngest)
 }
@@ -76,13 +76,13 @@ func keysReadBack(t *testing.T, s store.Store) {
 // key does not sign, and does not prevent the next.
 func keysFirstOfAnAlgorithm(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddFirstSigningKey(t.Context(), key("earlier", oauth.ES256, now.Add(-time.Hour))))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(key("earlier", oauth.ES256, now.Add(-time.Hour)))))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(first)))
 	sameKeys(t, storedKeys(t, s), first)
-	must(t, s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")))
-	must(t, s.AddFirstSigningKey(t.Context(), second))
-	must(t, s.AddFirstSigningKey(t.Context(), key("third", oauth.ES256, now)))
+	must(t, s.ChangeKeys(t.Context(), store.EndKey("first", now, keyRevocation("first"))))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(second)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(key("third", oauth.ES256, now))))
 	first.Private, first.RevokedAt = nil, now
 	sameKeys(t, storedKeys(t, s), first, second)
 }
@@ -93,7 +93,7 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 	seen := make([][]store.StoredKey, racers)
 	errs := race(racers, func(i int) error {
 		algorithm := algorithms[i%len(algorithms)]
-		err := s.AddFirstSigningKey(t.Context(), key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second)))
+		err := s.ChangeKeys(t.Context(), store.AddFirstKey(key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second))))
 		if err != nil {
 			return err
 		}
@@ -123,16 +123,19 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 	}
 }
 
-func change(was, becomes store.StoredKey) store.KeyChange {
-	return store.KeyChange{Was: was, Becomes: becomes}
+func change(was, becomes store.StoredKey) store.KeyReplacement {
+	return store.KeyReplacement{Was: was, Becomes: becomes}
 }
 
 // replaces requests the changes and checks whether they were made.
-func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyChange) {
+func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyReplacement) {
 	t.Helper()
-	if done, err := s.ReplaceSigningKeys(t.Context(), changes...); err != nil || done != want {
-		t.Errorf("replaced: %t, %v; want %t", done, err, want)
+	err := s.ChangeKeys(t.Context(), store.ReplaceKeys(changes...))
+	if want {
+		must(t, err)
+		return
 	}
+	mustBe(t, err, store.ErrNotFound)
 }
 
 // keysSealAsTheCallerBelieves: sealing replaces the private part and SealedWith, and only of a key that is as the caller has read it: of
@@ -141,8 +144,8 @@ func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyCha
 func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	plain, other := key("k", oauth.ES256, now), key("other", oauth.RS256, now.Add(time.Hour))
 	plain.ActiveFrom = now.Add(time.Minute)
-	must(t, s.AddFirstSigningKey(t.Context(), plain))
-	must(t, s.AddFirstSigningKey(t.Context(), other))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(plain)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(other)))
 	sealed := func(with string) store.StoredKey {
 		k := plain
 		k.Private, k.SealedWith = []byte("sealed \x00\xff with "+with), with
@@ -169,7 +172,7 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 		replaces(t, s, step.isReplaced, change(step.was, sealed(step.with)))
 		sameKeys(t, storedKeys(t, s), step.stored, other)
 	}
-	if _, err := s.ReplaceSigningKeys(t.Context(), change(sealed("kek 2"), plain)); err == nil {
+	if err := s.ChangeKeys(t.Context(), store.ReplaceKeys(change(sealed("kek 2"), plain))); err == nil {
 		t.Error("a sealed key was replaced by one that is not")
 	}
 	nobody := sealed("kek 1")
@@ -181,8 +184,8 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 // keysReplacedTogether: all of them or none. A key that cannot be replaced leaves the others and the version unchanged.
 func keysReplacedTogether(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.EdDSA, now.Add(time.Second))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddFirstSigningKey(t.Context(), second))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(second)))
 	becomes := func(k store.StoredKey) store.StoredKey {
 		k.Private, k.SealedWith = []byte("sealed "+k.ID), "kek"
 		return k
@@ -205,18 +208,18 @@ func keysReplacedTogether(t *testing.T, s store.Store) {
 func keysAfterTheFirst(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	second.ActiveFrom = now.Add(25 * time.Hour)
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddSigningKey(t.Context(), second))
+	must(t, s.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.ChangeKeys(t.Context(), store.AddKey(second)))
 	sameKeys(t, storedKeys(t, s), first, second)
 	again := key("first", oauth.RS256, now)
-	mustBe(t, s.AddSigningKey(t.Context(), again), store.ErrTaken)
+	mustBe(t, s.ChangeKeys(t.Context(), store.AddKey(again)), store.ErrTaken)
 	sameKeys(t, storedKeys(t, s), first, second)
 }
 
 // keysAddedInARace: every one of them is stored.
 func keysAddedInARace(t *testing.T, s store.Store) {
 	must(t, errors.Join(race(racers, func(i int) error {
-		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
+		return s.ChangeKeys(t.Context(), store.AddKey(key(fmt.Sprint("key ", i), oauth.ES256, now)))
 	})...))
 	if keys := storedKeys(t, s); len(keys) != racers {
 		t.Errorf("%d keys are stored, want %d", len(keys), racers)
@@ -227,11 +230,11 @@ func keysAddedInARace(t *testing.T, s store.Store) {
 func keysRevoked(t *testing.T, s store.Store) {
 	revoked, other := key("k", oauth.ES256, now), key("other", oauth.ES256, now.Add(time.Hour))
 	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
-	must(t, s.AddSigningKey(t.Context(), revoked))
-	must(t, s.AddSigningKey(t.Context(), other))
+	must(t, s.ChangeKeys(t.Context(), store.AddKey(revoked)))
+	must(t, s.ChangeKeys(t.Context(), store.AddKey(other)))
 	before := revoked
-	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(time.Hour), keyRevocation("k")))
-	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
+	must(t, s.ChangeKeys(t.Context(), store.EndKey("k", now.Add(time.Hour), keyRevocation("k"))))
+	must(t, s.ChangeKeys(t.Context(), store.EndKey("k", now.Add(2*time.Hour), keyRevocation("k"))))
 	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
 	sameKeys(t, storedKeys(t, s), revoked, other)
 	// A node that had read the key before cannot restore it by sealing it.
@@ -242,7 +245,7 @@ func keysRevoked(t *testing.T, s store.Store) {
 	}
 	sameKeys(t, storedKeys(t, s), revoked, other)
 
-	mustBe(t, s.RevokeSigningKey(t.Context(), "nobody", now, keyRevocation("nobody")), store.ErrNotFound)
+	mustBe(t, s.ChangeKeys(t.Context(), store.EndKey("nobody", now, keyRevocation("nobody"))), store.ErrNotFound)
 	got := recorded(t, s)
 	if len(got) != 1 {
 		t.Errorf("%d revocations are recorded, want one", len(got))
@@ -253,10 +256,10 @@ func keysRevoked(t *testing.T, s store.Store) {
 // keysDropped: a dropped key does not exist, and dropping it again is not an error, because two nodes may do it concurrently.
 func keysDropped(t *testing.T, s store.Store) {
 	kept := key("kept", oauth.ES256, now)
-	must(t, s.AddSigningKey(t.Context(), kept))
-	must(t, s.AddSigningKey(t.Context(), key("dropped", oauth.ES256, now)))
+	must(t, s.ChangeKeys(t.Context(), store.AddKey(kept)))
+	must(t, s.ChangeKeys(t.Context(), store.AddKey(key("dropped", oauth.ES256, now))))
 	for range 2 {
-		must(t, s.DropSigningKey(t.Context(), "dropped"))
+		must(t, s.ChangeKeys(t.Context(), store.DropKey("dropped")))
 		sameKeys(t, storedKeys(t, s), kept)
 	}
 }
@@ -271,14 +274,14 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 		do   func() error
 	}{
 		{"nothing", func() error { return nil }},
-		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", oauth.ES256, now)) }},
-		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", oauth.ES256, now)) }},
+		{"the first key", func() error { return s.ChangeKeys(t.Context(), store.AddFirstKey(key("first", oauth.ES256, now))) }},
+		{"a further key", func() error { return s.ChangeKeys(t.Context(), store.AddKey(key("second", oauth.ES256, now))) }},
 		{"a sealed key", func() error {
 			replaces(t, s, true, change(key("first", oauth.ES256, now), sealed))
 			return nil
 		}},
-		{"a revoked key", func() error { return s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")) }},
-		{"a dropped key", func() error { return s.DropSigningKey(t.Context(), "first") }},
+		{"a revoked key", func() error { return s.ChangeKeys(t.Context(), store.EndKey("first", now, keyRevocation("first"))) }},
+		{"a dropped key", func() error { return s.ChangeKeys(t.Context(), store.DropKey("first")) }},
 	} {
 		must(t, change.do())
 		version, err := s.KeysVersion(t.Context())
@@ -311,7 +314,7 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 		return store.StoredKey{ID: "bound", Algorithm: "bound", Private: []byte(text), SealedWith: "kek"}, nil
 	})
 	must(t, errors.Join(race(racers, func(i int) error {
-		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
+		return s.ChangeKeys(t.Context(), store.AddKey(key(fmt.Sprint("key ", i), oauth.ES256, now)))
 	})...))
 	version, err := s.KeysVersion(t.Context())
 	must(t, err)
@@ -328,10 +331,10 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 	}
 	refuse = true
 	before, stood := bound(), len(storedKeys(t, s))
-	if err := s.AddSigningKey(t.Context(), key("refused", oauth.ES256, now)); err == nil {
+	if err := s.ChangeKeys(t.Context(), store.AddKey(key("refused", oauth.ES256, now))); err == nil {
 		t.Error("a change that could not be bound was made")
 	}
-	if err := s.DropSigningKey(t.Context(), "key 0"); err == nil {
+	if err := s.ChangeKeys(t.Context(), store.DropKey("key 0")); err == nil {
 		t.Error("a key was dropped though that could not be bound")
 	}
 	after, err := s.KeysVersion(t.Context())

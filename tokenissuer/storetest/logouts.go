@@ -243,7 +243,7 @@ func logoutsGoWithTheirSession(t *testing.T, s store.Store) {
 	end(t, s, store.FamilyFilter{ID: "due"})
 	for more := true; more; {
 		var err error
-		more, err = s.DropFamilies(t.Context(), now.AddDate(0, 0, 7))
+		more, err = s.Drop(t.Context(), store.ExpiringFamilies, now.AddDate(0, 0, 7))
 		must(t, err)
 	}
 	if got := due(t, s); len(got) > 0 {

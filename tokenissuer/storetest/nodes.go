@@ -236,12 +236,12 @@ func dropAttempts(t *testing.T, s store.Store) {
 	end := now.Add(time.Minute)
 	fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))
 	fail(t, a, "open", time.Minute, now, 1, end)
-	more, err := s.DropAttempts(t.Context(), now.Add(30*time.Second))
+	more, err := s.Drop(t.Context(), store.ExpiringAttempts, now.Add(30*time.Second))
 	if must(t, err); more {
 		t.Fatal("after two were looked at there may be more")
 	}
 	fail(t, a, "open", time.Minute, now.Add(31*time.Second), 2, end)
-	more, err = s.DropAttempts(t.Context(), end)
+	more, err = s.Drop(t.Context(), store.ExpiringAttempts, end)
 	if must(t, err); more {
 		t.Fatal("there may be more than none")
 	}

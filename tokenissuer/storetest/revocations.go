@@ -120,7 +120,7 @@ func dropRevocations(t *testing.T, s store.Store) {
 	must(t, s.Revoke(t.Context(), early, late))
 	_, position, err := s.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
-	if more, err := s.DropRevocations(t.Context(), now.Add(2*time.Hour)); more || err != nil {
+	if more, err := s.Drop(t.Context(), store.ExpiringRevocations, now.Add(2*time.Hour)); more || err != nil {
 		t.Fatalf("after one of two was dropped there may be more: %v, %v", more, err)
 	}
 	got := recorded(t, s)
@@ -160,7 +160,7 @@ func dropRevocationsBitByBit(t *testing.T, s store.Store) {
 	left := count()
 	for more := true; more; {
 		var err error
-		more, err = s.DropRevocations(t.Context(), now.Add(2*time.Hour))
+		more, err = s.Drop(t.Context(), store.ExpiringRevocations, now.Add(2*time.Hour))
 		must(t, err)
 		before := left
 		if left = count(); before-left > batch || more && left == before {

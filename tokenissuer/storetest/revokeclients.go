@@ -25,7 +25,7 @@ func disableAndEnable(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("other")))
 	want := client("app")
 
-	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
+	must(t, s.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))))
 	want.Disabled = true
 	sameClient(t, read(t, s, "app"), want)
 	revoked := recorded(t, s)
@@ -35,21 +35,21 @@ func disableAndEnable(t *testing.T, s store.Store) {
 	sameRevocation(t, revoked["client app"], revocation("app"))
 	sameClient(t, read(t, s, "other"), client("other"))
 
-	must(t, s.EnableClient(t.Context(), "app"))
+	must(t, s.ChangeClient(t.Context(), "app", store.EnableClient()))
 	want.Disabled = false
 	sameClient(t, read(t, s, "app"), want)
 	sameRevocation(t, recorded(t, s)["client app"], revocation("app"))
-	must(t, s.EnableClient(t.Context(), "app")) // enabled already
+	must(t, s.ChangeClient(t.Context(), "app", store.EnableClient())) // enabled already
 }
 
 // disableWidens: disabling again can widen the revocation, as Revoke does, and never narrows it.
 func disableWidens(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	first := revocation("app")
-	must(t, s.DisableClient(t.Context(), "app", first))
+	must(t, s.ChangeClient(t.Context(), "app", store.DisableClient(first)))
 	earlier := first
 	earlier.IssuedUntil, earlier.ExpiresAt = first.IssuedUntil.Add(-time.Hour), first.ExpiresAt.Add(-time.Hour)
-	must(t, s.DisableClient(t.Context(), "app", earlier))
+	must(t, s.ChangeClient(t.Context(), "app", store.DisableClient(earlier)))
 	sameRevocation(t, recorded(t, s)["client app"], first)
 	later := first
 	later.IssuedUntil, later.ExpiresAt = first.IssuedUntil.Add(time.Hour), first.ExpiresAt.Add(time.Hour)
@@ -67,7 +67,7 @@ func removeBesideRotations(t *testing.T, s store.Store) {
 			if i == racers/2 {
 				return s.RemoveClient(t.Context(), id, revocation(id))
 			}
-			return s.RotateClientSecret(t.Context(), id, secret(fmt.Sprint(i), now), now.Add(time.Hour))
+			return s.ChangeClient(t.Context(), id, store.RotateSecret(secret(fmt.Sprint(i), now), now.Add(time.Hour)))
 		}) {
 			if err != nil && (i == racers/2 || !errors.Is(err, store.ErrNotFound)) {
 				t.Fatalf("round %d, caller %d: %v", round, i, err)
@@ -108,7 +108,7 @@ func inTheSameStep(t *testing.T, s store.Store, end func(id string) error, ended
 
 func disableRevokesInTheSameStep(t *testing.T, s store.Store) {
 	inTheSameStep(t, s,
-		func(id string) error { return s.DisableClient(t.Context(), id, revocation(id)) },
+		func(id string) error { return s.ChangeClient(t.Context(), id, store.DisableClient(revocation(id))) },
 		func(c *store.Client, err error) bool { return err != nil || c.Disabled })
 }
 
@@ -131,9 +131,9 @@ func remove(t *testing.T, s store.Store) {
 		t.Errorf("%d clients are listed, want the other one alone", len(list))
 	}
 	sameRevocation(t, recorded(t, s)["client app"], revocation("app"))
-	mustBe(t, s.DisableClient(t.Context(), "app", revocation("app")), store.ErrNotFound)
-	mustBe(t, s.EnableClient(t.Context(), "app"), store.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(t.Context(), "app", secret("s", now), now), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(t.Context(), "app", store.EnableClient()), store.ErrNotFound)
+	mustBe(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(secret("s", now), now)), store.ErrNotFound)
 }
 
 // removeOnce: of concurrent removals one finds the client.

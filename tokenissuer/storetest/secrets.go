@@ -42,10 +42,10 @@ func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
 	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
 	addWithSecrets(t, s, a)
 	overlap := now.Add(2 * time.Hour)
-	must(t, s.RotateClientSecret(t.Context(), "app", b, overlap))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(b, overlap)))
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
 
-	must(t, s.RotateClientSecret(t.Context(), "app", c, now.Add(4*time.Hour)))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(c, now.Add(4*time.Hour))))
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
 }
 
@@ -54,7 +54,7 @@ func rotateNeverProlongs(t *testing.T, s store.Store) {
 	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
 	addWithSecrets(t, s, soon, later)
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now.Add(30*time.Minute)))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now.Add(30*time.Minute))))
 	sameSecrets(t, read(t, s, "app").Secrets,
 		[]store.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
 }
@@ -63,7 +63,7 @@ func rotateNeverProlongs(t *testing.T, s store.Store) {
 func rotateAtOnce(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now)))
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{fresh})
 }
 
@@ -72,7 +72,7 @@ func rotateWithoutEnd(t *testing.T, s store.Store) {
 	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
 	addWithSecrets(t, s, a, b)
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, time.Time{}))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, time.Time{})))
 	sameSecrets(t, read(t, s, "app").Secrets, []store.ClientSecret{a, b, fresh})
 }
 
@@ -80,7 +80,7 @@ func rotateWithoutEnd(t *testing.T, s store.Store) {
 func rotateOneClientOnly(t *testing.T, s store.Store) {
 	must(t, s.AddClient(t.Context(), client("app")))
 	must(t, s.AddClient(t.Context(), client("App")))
-	must(t, s.RotateClientSecret(t.Context(), "app", secret("fresh", now), now))
+	must(t, s.ChangeClient(t.Context(), "app", store.RotateSecret(secret("fresh", now), now)))
 	sameClient(t, read(t, s, "App"), client("App"))
 	want := client("app")
 	want.Secrets = []store.ClientSecret{secret("fresh", now)}
@@ -92,7 +92,7 @@ func rotateInARace(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("0", now))
 	overlap := now.Add(time.Hour)
 	errs := race(racers, func(i int) error {
-		return s.RotateClientSecret(t.Context(), "app", secret(fmt.Sprint(i+1), now), overlap)
+		return s.ChangeClient(t.Context(), "app", store.RotateSecret(secret(fmt.Sprint(i+1), now), overlap))
 	})
 	for _, err := range errs {
 		must(t, err)

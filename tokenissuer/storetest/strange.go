@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -44,7 +45,7 @@ func strangeIDsAreNobody(t *testing.T, s store.Store) {
 		if err != nil || len(users) != 0 {
 			t.Errorf("users of an organisation, %s: %d, %v", name, len(users), err)
 		}
-		if err := s.DropConsent(ctx, "ada", id); err != nil {
+		if err := s.PutConsent(ctx, "ada", id, nil, time.Time{}); err != nil {
 			t.Errorf("dropping a consent, %s: %v", name, err)
 		}
 		ended, err := s.EndFamilies(ctx, store.FamilyFilter{UserID: "ada", ClientID: id}, end)

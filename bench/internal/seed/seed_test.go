@@ -80,7 +80,7 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for more := true; more; {
-				if more, err = st.DropFamilies(ctx, time.Now().Add(-2*store.MaxLifetime)); err != nil {
+				if more, err = st.Drop(ctx, store.ExpiringFamilies, time.Now().Add(-2*store.MaxLifetime)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -81,7 +81,7 @@ var behind = []struct {
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
 	{"families dropped", func(f *flow, _ issuer.Tokens, _ oauth.Secret) {
-		_, err := f.store.DropFamilies(f.tb.Context(), f.clock().Add(400*24*time.Hour))
+		_, err := f.store.Drop(f.tb.Context(), store.ExpiringFamilies, f.clock().Add(400*24*time.Hour))
 		f.must(err)
 	}, "refresh_token_unknown", "code_unknown"},
 	{"verifiers guessed", func(f *flow, _ issuer.Tokens, code oauth.Secret) {

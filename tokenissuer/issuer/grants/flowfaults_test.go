@@ -138,10 +138,6 @@ func (s *faultyStore) PutConsent(ctx context.Context, userID, clientID string, s
 	return s.run("PutConsent", func() error { return s.Store.PutConsent(ctx, userID, clientID, scopes, at) })
 }
 
-func (s *faultyStore) DropConsent(ctx context.Context, userID, clientID string) error {
-	return s.run("DropConsent", func() error { return s.Store.DropConsent(ctx, userID, clientID) })
-}
-
 func (s *faultyStore) Revoke(ctx context.Context, r ...store.Revocation) error {
 	return s.run("Revoke", func() error { return s.Store.Revoke(ctx, r...) })
 }
