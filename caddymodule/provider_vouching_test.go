@@ -114,7 +114,9 @@ func TestWhatIsKnownOfASignInWithADirectory(t *testing.T) {
 	families, err := g.app().node.Store().FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
 	check(t, err)
 	want := store.Proof{ACR: "1", AMR: []string{"pwd"}}
-	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool { return f.Provider == "corp" && reflect.DeepEqual(f.Proof, want) }) {
+	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool {
+		return f.SignIn.Provider == "corp" && reflect.DeepEqual(f.SignIn.Proof, want)
+	}) {
 		t.Errorf("kept are %+v", families)
 	}
 }

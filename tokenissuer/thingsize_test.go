@@ -142,5 +142,4 @@ func exportedTypes(t *testing.T) (exports map[string]string, product map[string]
 var largeTypes = map[string]size{
 	"tokenissuer/sqlstore.Store":    {10, 94},
 	"tokenissuer/store.Store":       {0, 59},
-	"tokenissuer/store.TokenFamily": {25, 3},
 }

@@ -83,7 +83,7 @@ func TestHousekeepingDropsFamilies(t *testing.T) {
 	st := n.store
 	expired := now.Add(-store.MaxLifetime - clockMargin)
 	add := func(id string, expires time.Time) {
-		f := &store.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}
+		f := &store.TokenFamily{ID: id, User: store.FamilyUser{ID: "u-ada", Declared: true}, Grant: store.Grant{ClientID: "conf"}, Validity: store.Validity{CreatedAt: expires, ExpiresAt: expires}}
 		if outcome, err := st.AddFamily(t.Context(), f); outcome != store.Done {
 			t.Fatal(outcome, err)
 		}

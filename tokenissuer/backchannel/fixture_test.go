@@ -84,15 +84,15 @@ func (d *desk) ended(session string, clients ...string) {
 	d.Helper()
 	add := func(f store.TokenFamily) {
 		d.Helper()
-		f.UserID, f.UserDeclared, f.ExpiresAt = "ada", true, d.clock.Now().Add(time.Hour)
+		f.User.ID, f.User.Declared, f.ExpiresAt = "ada", true, d.clock.Now().Add(time.Hour)
 		if outcome, err := d.store.AddFamily(d.Context(), &f); outcome != store.Done || err != nil {
 			d.Fatal(outcome, err)
 		}
 	}
-	add(store.TokenFamily{ID: session, Origin: store.BrowserSession})
+	add(store.TokenFamily{ID: session, Grant: store.Grant{Origin: store.BrowserSession}})
 	for _, id := range clients {
 		add(store.TokenFamily{
-			ID: session + id, ClientID: id, Origin: oauth.AuthorizationCode, SessionID: session, TellsLogout: true,
+			ID: session + id, Grant: store.Grant{ClientID: id, Origin: oauth.AuthorizationCode}, SignIn: store.SignIn{SessionID: session}, TellsLogout: true,
 			Preconditions: store.Preconditions{SessionID: session},
 		})
 	}

@@ -26,8 +26,8 @@ func (p *providerPeople) declares(users ...*store.User) {
 func (p *providerPeople) session(id string, user *store.User) {
 	p.Helper()
 	outcome, err := p.stored.AddFamily(p.Context(), &store.TokenFamily{
-		ID: id, UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, Origin: store.BrowserSession, Provider: "google",
-		CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day), RotatedAt: p.at,
+		ID: id, User: store.FamilyUser{ID: user.ID, Version: user.Version, Declared: user.Declared}, Grant: store.Grant{Origin: store.BrowserSession}, SignIn: store.SignIn{Provider: "google"},
+		Validity: store.Validity{CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)}, Refresh: store.RefreshState{RotatedAt: p.at},
 	})
 	if err != nil || outcome != store.Done {
 		p.Fatal(outcome, err)

@@ -61,7 +61,7 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(decidedRequestRetention))
 	approvedIn := family.Preconditions.SessionID
-	tells := []any{family.SessionID, family.ClientID}
+	tells := []any{family.SignIn.SessionID, family.ClientID}
 	add := func(ctx context.Context, tx querier, statement *sql.Stmt, values []any) error {
 		err := mustHit(statement.ExecContext(ctx, values...))
 		if errors.Is(err, store.ErrNotFound) {
@@ -129,17 +129,17 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	proof, err := proofText(f.Proof)
+	proof, err := proofText(f.SignIn.Proof)
 	if err != nil {
 		return nil, err
 	}
 	return []any{
-		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
-		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
+		f.ID, f.User.ID, f.User.Version, f.User.Declared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
+		f.Actor.ClientID, f.Note, micros(f.SignIn.Time), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
-		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
-		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
-		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider, f.Preconditions.Subject, proof,
+		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Refresh.Generation, micros(f.Refresh.RotatedAt), hasCode(f),
+		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.Refresh.RotatedBy,
+		f.SignIn.SessionID, f.Code.Nonce, f.Claims, audience, f.SignIn.Provider, f.Preconditions.Subject, proof,
 	}, nil
 }
 
@@ -179,10 +179,10 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var hasCode bool // the other columns say the same
 	var lifetime int64
 	var audience, proof string
-	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
+	err := row.Scan(append([]any{&f.ID, &f.User.ID, &f.User.Version, &f.User.Declared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
-		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.Provider, &proof}, more...)...)
+		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Refresh.Generation,
+		&rotated, &hasCode, &lifetime, &f.Refresh.RotatedBy, &f.SignIn.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.SignIn.Provider, &proof}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -191,13 +191,13 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 		err = errors.Join(err, json.Unmarshal([]byte(audience), &f.Audience))
 	}
 	if proof != "" {
-		err = errors.Join(err, json.Unmarshal([]byte(proof), &f.Proof))
+		err = errors.Join(err, json.Unmarshal([]byte(proof), &f.SignIn.Proof))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("family %q is damaged: %w", f.ID, err)
 	}
-	f.AuthTime, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
-	f.Code.ExpiresAt, f.Code.SpentAt, f.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
+	f.SignIn.Time, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
+	f.Code.ExpiresAt, f.Code.SpentAt, f.Refresh.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
 	f.TokenLifetime = time.Duration(lifetime) * time.Microsecond
 	return &f, nil
 }

@@ -167,7 +167,7 @@ func scanEnded(row scanner) (*store.TokenFamily, error) {
 	var created, rotated sql.Null[int64]
 	var lifetime int64
 	err := row.Scan(&f.ID, &created, &rotated, &lifetime, &f.Origin)
-	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
+	f.CreatedAt, f.Refresh.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
 	return &f, err
 }
 

@@ -88,14 +88,14 @@ func stageOf(f *store.TokenFamily, revoked bool) (stage, error) {
 		}
 		return unborn, nil
 	}
-	if spent := !f.Code.SpentAt.IsZero(); spent != (f.Generation > 0) || revoked == f.RevokedAt.IsZero() {
+	if spent := !f.Code.SpentAt.IsZero(); spent != (f.Refresh.Generation > 0) || revoked == f.RevokedAt.IsZero() {
 		return unborn, fmt.Errorf("half a step: generation %d, code spent %v, ended %v, in the feed %v",
-			f.Generation, spent, !f.RevokedAt.IsZero(), revoked)
+			f.Refresh.Generation, spent, !f.RevokedAt.IsZero(), revoked)
 	}
 	if revoked {
 		return ended, nil
 	}
-	return born + stage(f.Generation), nil
+	return born + stage(f.Refresh.Generation), nil
 }
 
 // inspect checks a database that is not open: its pages, indexes and references, and that each family has its decided request.
@@ -144,7 +144,7 @@ func (w scribe) take(id string, to stage, step func() error) error {
 func (w scribe) live(ctx context.Context, id string, rotations int, end bool) error {
 	now := time.Now()
 	f := newFamily(id, "ada")
-	f.UserDeclared, f.Generation = true, 0
+	f.User.Declared, f.Refresh.Generation = true, 0
 	if err := w.take(id, born, func() error { return storetest.Done(w.store.AddFamily(ctx, f)) }); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func race(name string) (err error) {
 	for i := range raced {
 		id := racedFamily(i)
 		born := newFamily(fmt.Sprint(name, " ", i), "ada")
-		born.UserDeclared, born.Code.RequestID = true, id
+		born.User.Declared, born.Code.RequestID = true, id
 		steps := map[string]func() error{
 			"request": func() error { return storetest.Done(s.AddFamily(ctx, born)) },
 			"code": func() error {
@@ -77,7 +77,7 @@ func TestF9ProcessesRace(t *testing.T) {
 	s := openAt(t, path)
 	for i := range raced {
 		f := newFamily(racedFamily(i), "ada")
-		f.UserDeclared, f.Generation, f.Code.RequestID = true, 0, ""
+		f.User.Declared, f.Refresh.Generation, f.Code.RequestID = true, 0, ""
 		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
 	}
 	program, err := os.Executable()
@@ -118,7 +118,7 @@ func TestF9ProcessesRace(t *testing.T) {
 				t.Errorf("%s: %d winners", racedStep(step, i), n)
 			}
 		}
-		if f, err := s.Family(t.Context(), racedFamily(i)); err != nil || f.Generation != 1+racedRefreshes {
+		if f, err := s.Family(t.Context(), racedFamily(i)); err != nil || f.Refresh.Generation != 1+racedRefreshes {
 			t.Errorf("%s: %+v, %v", racedFamily(i), f, err)
 		}
 	}

@@ -83,7 +83,7 @@ func manyFamilies(b *testing.B, s *Store) []int64 {
 		group.Go(func() {
 			for i := first; i < len(generations); i += 64 {
 				f := declaredFamily(fmt.Sprint("family ", i))
-				f.Generation = 0
+				f.Refresh.Generation = 0
 				if err := storetest.Done(s.AddFamily(b.Context(), f)); err != nil {
 					b.Error(err)
 				}

@@ -246,7 +246,7 @@ func TestF11Failover(t *testing.T) {
 	s.read.queue.timeout = time.Minute
 	for id, generation := range acknowledged {
 		f, err := s.Family(t.Context(), id)
-		if err != nil || f.Generation < generation {
+		if err != nil || f.Refresh.Generation < generation {
 			t.Errorf("%s, acknowledged with generation %d: %+v, %v", id, generation, f, err)
 		}
 	}

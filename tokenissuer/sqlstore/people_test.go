@@ -28,17 +28,19 @@ func newUser(id string) *store.User {
 func newFamily(id, userID string) *store.TokenFamily {
 	now := time.Now()
 	return &store.TokenFamily{
-		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
-		Scopes: oauth.Scopes{"public", "read"}, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
-		Code:       store.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
-		Generation: 1, RotatedAt: now,
+		ID:       id,
+		User:     store.FamilyUser{ID: userID, Version: "1"},
+		Grant:    store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"public", "read"}},
+		Validity: store.Validity{CreatedAt: now, ExpiresAt: now.Add(time.Hour)},
+		Code:     store.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
+		Refresh:  store.RefreshState{Generation: 1, RotatedAt: now},
 	}
 }
 
 // declaredFamily returns a family of a declared user.
 func declaredFamily(id string) *store.TokenFamily {
 	f := newFamily(id, "declared")
-	f.UserDeclared = true
+	f.User.Declared = true
 	return f
 }
 

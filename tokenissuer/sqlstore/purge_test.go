@@ -47,8 +47,8 @@ var allLitter = []litter{
 func living(t testing.TB, s *Store) {
 	t.Helper()
 	must(t, storetest.Done(s.AddFamily(t.Context(), &store.TokenFamily{
-		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
-		Generation: 1, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), RotatedAt: time.Now(),
+		ID: "living", User: store.FamilyUser{ID: "ada", Declared: true, Version: "1"}, Grant: store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode},
+		Refresh: store.RefreshState{Generation: 1, RotatedAt: time.Now()}, Validity: store.Validity{CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)},
 	})))
 }
 

@@ -273,7 +273,7 @@ func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 			bothDatabases(t, func(t *testing.T, s *Store) {
 				must(t, s.AddUser(t.Context(), newUser("ada"), true))
 				declared := newFamily("declared", "ada")
-				declared.UserDeclared = true
+				declared.User.Declared = true
 				must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("f", "ada"))), storetest.Done(s.AddFamily(t.Context(), newFamily("g", "ada"))), storetest.Done(s.AddFamily(t.Context(), declared))))
 				must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()})))
 				_, err := s.write.ExecContext(t.Context(), change)

@@ -46,7 +46,7 @@ func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435
 
 func newBenchFamily(n int, request string) *store.TokenFamily {
 	f := declaredFamily(benchFamily(n))
-	f.Generation = 1
+	f.Refresh.Generation = 1
 	f.Code = store.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
 	return f
 }

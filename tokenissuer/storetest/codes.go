@@ -31,13 +31,13 @@ const maxFailures = 5
 // redeem redeems the code of a family as the n-th caller, who can be identified by all values that it sets.
 func redeem(t *testing.T, s store.FamilyStore, id string, n int) error {
 	f := redeemed(&store.TokenFamily{}, n)
-	return use(t.Context(), s, id, store.Redemption{At: f.RotatedAt, Generation: f.Generation, ExpiresAt: f.ExpiresAt, MaxFailures: maxFailures})
+	return use(t.Context(), s, id, store.Redemption{At: f.Refresh.RotatedAt, Generation: f.Refresh.Generation, ExpiresAt: f.ExpiresAt, MaxFailures: maxFailures})
 }
 
 // redeemed returns the family as the n-th caller leaves it.
 func redeemed(f *store.TokenFamily, n int) *store.TokenFamily {
 	at := now.Add(time.Duration(n) * time.Second)
-	f.Code.SpentAt, f.RotatedAt, f.Generation, f.ExpiresAt = at, at, int64(n), now.AddDate(0, 3, n)
+	f.Code.SpentAt, f.Refresh.RotatedAt, f.Refresh.Generation, f.ExpiresAt = at, at, int64(n), now.AddDate(0, 3, n)
 	return f
 }
 
@@ -80,7 +80,7 @@ func codeRedeemedAgain(t *testing.T, s store.Store) {
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 	must(t, rotate(t, s, "f", 1, store.Rotation{At: now.Add(time.Hour)}))
-	want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
+	want.Refresh.Generation, want.Refresh.RotatedAt = 2, now.Add(time.Hour)
 	mustBe(t, redeem(t, s, "f", 2), Refused(store.Replayed))
 	sameFamily(t, readFamily(t, s, "f"), want)
 

@@ -88,13 +88,13 @@ func familiesSurviveClose(t *testing.T, open func() store.Store) {
 		must(t, s.CountCodeFailure(t.Context(), "limit"))
 		limit.Code.Failures++
 	}
-	for rotated.Generation < 4 {
-		rotated.RotatedAt = now.Add(time.Duration(rotated.Generation) * time.Minute)
-		must(t, rotate(t, s, "rotated", rotated.Generation, store.Rotation{At: rotated.RotatedAt}))
-		rotated.Generation++
+	for rotated.Refresh.Generation < 4 {
+		rotated.Refresh.RotatedAt = now.Add(time.Duration(rotated.Refresh.Generation) * time.Minute)
+		must(t, rotate(t, s, "rotated", rotated.Refresh.Generation, store.Rotation{At: rotated.Refresh.RotatedAt}))
+		rotated.Refresh.Generation++
 	}
 	must(t, Done(s.TouchFamily(t.Context(), "touched", now)))
-	touched.RotatedAt = now
+	touched.Refresh.RotatedAt = now
 	must(t, Done(s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
 	drop(t, s, now, 10)
 	_, position := follow(t, s, store.FeedPosition{})
@@ -155,7 +155,7 @@ func familiesSeenByTheNeighbour(t *testing.T, a, b store.Store) {
 		seen()
 		mustBe(t, redeem(t, there, want.ID, 2), Refused(store.Replayed))
 		must(t, rotate(t, there, want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
-		want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
+		want.Refresh.Generation, want.Refresh.RotatedAt = 2, now.Add(time.Hour)
 		seen()
 		mustBe(t, rotate(t, here, want.ID, 1, store.Rotation{At: now}), Refused(store.Replayed))
 		ended, err := here.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd)

@@ -81,7 +81,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 			for _, client := range []string{"app", "web"} {
 				for _, origin := range origins {
 					f := refreshed(fmt.Sprint(round, " ", user, " ", client, " ", origin))
-					f.UserID, f.ClientID, f.Origin = round+user, round+client, origin
+					f.User.ID, f.ClientID, f.Origin = round+user, round+client, origin
 					list = append(list, f)
 				}
 			}
@@ -90,7 +90,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 	}
 	matches := func(f *store.TokenFamily, which store.FamilyFilter) bool {
 		named := which.ID != "" || which.UserID != "" || which.ClientID != ""
-		return named && (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.UserID) &&
+		return named && (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.User.ID) &&
 			(which.ClientID == "" || which.ClientID == f.ClientID) &&
 			(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 	}
@@ -103,7 +103,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 			which.ID = all[0].ID
 		}
 		if combination&2 != 0 {
-			which.UserID = all[0].UserID
+			which.UserID = all[0].User.ID
 		}
 		if combination&4 != 0 {
 			which.ClientID = all[0].ClientID
@@ -133,7 +133,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 func endFamiliesOfAVersion(t *testing.T, s store.Store) {
 	of := func(id, user, version string) *store.TokenFamily {
 		f := refreshed(id)
-		f.UserID, f.UserVersion = user, version
+		f.User.ID, f.User.Version = user, version
 		return f
 	}
 	stay := []*store.TokenFamily{of("new", "ada", "new"), of("none", "ada", ""), of("bob's", "bob", "old")}
@@ -157,7 +157,7 @@ func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
 	stay := []*store.TokenFamily{of("first", "stay", "public"), of("last", "public", "stay"), of("alone", "stay"), of("other", "go_on")}
 	addFamilies(t, s, stay...)
 	addFamilies(t, s, of("none"), of("longer", "stay.here", "overstay"), of("capitals", "Stay"), of("underscore", "goXon"), of("two", "st", "ay"))
-	which := store.FamilyFilter{UserID: refreshed("").UserID, ExceptScopes: oauth.Scopes{"stay", "go_on"}}
+	which := store.FamilyFilter{UserID: refreshed("").User.ID, ExceptScopes: oauth.Scopes{"stay", "go_on"}}
 	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "alone", ExceptScopes: which.ExceptScopes}))
 	sameEndings(t, s, end(t, s, store.FamilyFilter{ExceptScopes: which.ExceptScopes}))
 	sameEndings(t, s, end(t, s, which), "none", "longer", "capitals", "underscore", "two")
@@ -168,7 +168,7 @@ func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
 
 // endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter without matches ends nothing.
 func endFamiliesOfNobody(t *testing.T, s store.Store) {
-	bare := &store.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+	bare := &store.TokenFamily{ID: "bare", User: store.FamilyUser{Declared: true}, Validity: store.Validity{ExpiresAt: now.Add(time.Hour)}}
 	addFamilies(t, s, family("f"), bare)
 	for _, which := range []store.FamilyFilter{
 		{}, {Origins: []oauth.GrantType{}}, {UserID: "nobody"}, {ClientID: "nobody"},
@@ -205,7 +205,7 @@ func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 
 	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
 	rotated := refreshed("rotated")
-	rotated.Generation, rotated.RotatedAt = 2, now
+	rotated.Refresh.Generation, rotated.Refresh.RotatedAt = 2, now
 	failed.Code.Failures = 1
 	for _, want := range []*store.TokenFamily{family("unspent"), redeemed(family("spent"), 1), rotated, expired, failed} {
 		want.RevokedAt = theEnd.At
@@ -318,7 +318,7 @@ func endFamiliesIsOneStep(t *testing.T, s store.Store) {
 		user := fmt.Sprint("user ", round)
 		for i := range families {
 			f := family(fmt.Sprint(user, " family ", i))
-			f.UserID = user
+			f.User.ID = user
 			addFamilies(t, s, f)
 		}
 		watched := watch(t, s, user, families, func() error {

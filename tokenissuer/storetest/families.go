@@ -26,13 +26,13 @@ var familyChecks = []check{
 // later steps set.
 func family(id string) *store.TokenFamily {
 	return &store.TokenFamily{
-		ID: id, UserID: "ada", UserVersion: "version of ada", UserDeclared: true, ClientID: "app",
-		Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"trusted", "read:<things>'&"},
+		ID:       id,
+		User:     store.FamilyUser{ID: "ada", Version: "version of ada", Declared: true},
+		Grant:    store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"trusted", "read:<things>'&"}, Claims: `{"userinfo":{"é'":null}}`, Audience: []string{"https://api.example/é?a='1'", "urn:things"}},
 		Actor:    store.Actor{Subject: "boß 🧑‍💼", ClientID: `"back" office`},
-		Provider: "corp é'", Note: "Firefox auf Ünix '\"\\ 🌍", SessionID: "session of " + id, Claims: `{"userinfo":{"é'":null}}`,
-		Audience: []string{"https://api.example/é?a='1'", "urn:things"},
-		Proof:    store.Proof{ACR: "1 é'", AMR: []string{"pwd", "otp é'"}},
-		AuthTime: now.Add(-time.Hour), CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour), TokenLifetime: store.MaxFamilyLifetime,
+		SignIn:   store.SignIn{Provider: "corp é'", SessionID: "session of " + id, Proof: store.Proof{ACR: "1 é'", AMR: []string{"pwd", "otp é'"}}, Time: now.Add(-time.Hour)},
+		Note:     "Firefox auf Ünix '\"\\ 🌍",
+		Validity: store.Validity{CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour), TokenLifetime: store.MaxFamilyLifetime},
 		Code: store.CodeBinding{
 			RequestID: "request of " + id, RedirectURI: "https://app.example/cb?a='1'&b=%22é\"",
 			Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n-0S6_WzA2Mj 'é\"", Refreshable: true, ExpiresAt: now.Add(2 * time.Minute),
@@ -43,7 +43,7 @@ func family(id string) *store.TokenFamily {
 // familyOf returns a family of a stored user, in the user's version as it was read.
 func familyOf(u *store.User, id string) *store.TokenFamily {
 	f := family(id)
-	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
+	f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, false
 	return f
 }
 
@@ -51,7 +51,7 @@ func familyOf(u *store.User, id string) *store.TokenFamily {
 func refreshed(id string) *store.TokenFamily {
 	f := family(id)
 	f.Origin, f.Code = oauth.PasswordGrant, store.CodeBinding{}
-	f.Generation, f.RotatedAt = 1, now.Add(-time.Minute)
+	f.Refresh.Generation, f.Refresh.RotatedAt = 1, now.Add(-time.Minute)
 	return f
 }
 
@@ -90,8 +90,8 @@ func sameFamily(t *testing.T, got, want *store.TokenFamily) {
 		g.Scopes = w.Scopes
 	}
 	for _, times := range [][2]*time.Time{
-		{&g.AuthTime, &w.AuthTime}, {&g.CreatedAt, &w.CreatedAt}, {&g.ExpiresAt, &w.ExpiresAt}, {&g.RevokedAt, &w.RevokedAt},
-		{&g.RotatedAt, &w.RotatedAt}, {&g.Code.ExpiresAt, &w.Code.ExpiresAt}, {&g.Code.SpentAt, &w.Code.SpentAt},
+		{&g.SignIn.Time, &w.SignIn.Time}, {&g.CreatedAt, &w.CreatedAt}, {&g.ExpiresAt, &w.ExpiresAt}, {&g.RevokedAt, &w.RevokedAt},
+		{&g.Refresh.RotatedAt, &w.Refresh.RotatedAt}, {&g.Code.ExpiresAt, &w.Code.ExpiresAt}, {&g.Code.SpentAt, &w.Code.SpentAt},
 	} {
 		if sameTime(*times[0], *times[1]) {
 			*times[0] = *times[1]
@@ -131,14 +131,14 @@ func familyUnknown(t *testing.T, s store.Store) {
 // familyReadsBack: every field comes back, times to the millisecond and zero times as zero.
 func familyReadsBack(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("user Ω"))
-	bare := &store.TokenFamily{ID: "bare", UserID: "ada", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
+	bare := &store.TokenFamily{ID: "bare", User: store.FamilyUser{ID: "ada", Declared: true}, Validity: store.Validity{ExpiresAt: now.Add(time.Hour)}}
 	session := refreshed("session")
-	session.Origin, session.ClientID, session.Generation, session.Actor = store.BrowserSession, "", 0, store.Actor{}
+	session.Origin, session.ClientID, session.Refresh.Generation, session.Actor = store.BrowserSession, "", 0, store.Actor{}
 	old := refreshed("old")
-	old.RotatedBy = "somebody"
-	old.Origin, old.Generation, old.Code.Refreshable = store.AdminCreated, 1<<40, false
+	old.Refresh.RotatedBy = "somebody"
+	old.Origin, old.Refresh.Generation, old.Code.Refreshable = store.AdminCreated, 1<<40, false
 	epoch := family("epoch") // 1970 is a time like any other, not the zero time
-	epoch.AuthTime, epoch.CreatedAt, epoch.Code.ExpiresAt = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0)
+	epoch.SignIn.Time, epoch.CreatedAt, epoch.Code.ExpiresAt = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0)
 	plain := family("plain")
 	plain.Code = store.CodeBinding{RedirectURI: "com.example.app:/back", ExpiresAt: now}
 	for _, want := range []*store.TokenFamily{family("full"), familyOf(u, "of a stored user"), bare, session, old, epoch, plain} {
@@ -151,7 +151,7 @@ func familyReadsBack(t *testing.T, s store.Store) {
 func familyIDsAreBytes(t *testing.T, s store.Store) {
 	of := func(id string) *store.TokenFamily {
 		f := family(id)
-		f.UserID, f.ClientID = id, id
+		f.User.ID, f.ClientID = id, id
 		return f
 	}
 	for _, id := range oddIDs {
@@ -237,7 +237,7 @@ func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 		f := family("f")
 		if generation > 0 {
 			f.Code.SpentAt, f.ExpiresAt = at(1), now.AddDate(0, 1, 0)
-			f.Generation, f.RotatedAt = generation, at(generation)
+			f.Refresh.Generation, f.Refresh.RotatedAt = generation, at(generation)
 		}
 		return f
 	}
@@ -260,10 +260,10 @@ func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 			if err != nil {
 				return err
 			}
-			if f.Generation < least {
-				return fmt.Errorf("after generation %d was acknowledged there is %d", least, f.Generation)
+			if f.Refresh.Generation < least {
+				return fmt.Errorf("after generation %d was acknowledged there is %d", least, f.Refresh.Generation)
 			}
-			sameFamily(t, f, after(f.Generation))
+			sameFamily(t, f, after(f.Refresh.Generation))
 		}
 		return nil
 	})

@@ -188,7 +188,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 	}
 	for round := range races(t, roundsBetween(ending, rotating, raceRounds)) {
 		want := refreshed(fmt.Sprint("f", round))
-		want.UserID = "user of " + want.ID
+		want.User.ID = "user of " + want.ID
 		addFamilies(t, ending, want)
 		var acknowledged atomic.Bool
 		errs := race(2, func(i int) error {
@@ -199,14 +199,14 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 			}
 			for {
 				late := acknowledged.Load()
-				at := now.Add(time.Duration(want.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
-				if err := rotate(t, rotating, want.ID, want.Generation, store.Rotation{At: at}); err != nil {
+				at := now.Add(time.Duration(want.Refresh.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
+				if err := rotate(t, rotating, want.ID, want.Refresh.Generation, store.Rotation{At: at}); err != nil {
 					return err
 				}
 				if late {
 					return errors.New("a family was rotated after its end was acknowledged")
 				}
-				want.Generation, want.RotatedAt = want.Generation+1, at
+				want.Refresh.Generation, want.Refresh.RotatedAt = want.Refresh.Generation+1, at
 				runtime.Gosched() // gives the end its turn on one processor, too
 			}
 		})

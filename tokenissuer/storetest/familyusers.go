@@ -64,13 +64,13 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	for _, version := range []string{"", u.Version + " ", "x" + u.Version, "another"} {
 		f := familyOf(u, "version "+version)
-		f.UserVersion = version
+		f.User.Version = version
 		refusedAs(t, s, store.UserChanged, "version "+version, f)
 	}
 	unknown := familyOf(u, "of nobody")
-	unknown.UserID = "nobody"
+	unknown.User.ID = "nobody"
 	refusedAs(t, s, store.UserChanged, "unknown", unknown)
-	unknown.UserVersion = ""
+	unknown.User.Version = ""
 	refusedAs(t, s, store.UserChanged, "unknown, without a version", unknown)
 	disabledFromBirth := user("born disabled")
 	disabledFromBirth.Status = disabled
@@ -105,7 +105,7 @@ func familyOfADeclaredUser(t *testing.T, s store.Store) {
 	addUser(t, s, shadow)
 	addFamilies(t, s, family("beside"))
 	withoutVersion := family("without version")
-	withoutVersion.UserVersion = ""
+	withoutVersion.User.Version = ""
 	addFamilies(t, s, withoutVersion)
 	_, err := s.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
@@ -122,11 +122,11 @@ func familiesListed(t *testing.T, s store.Store) {
 	}
 	newest, spent, coded, oldest := made(refreshed("a"), 3), made(family("c"), 2), made(family("d"), 1), made(refreshed("b"), 0)
 	revoked, foreign, edge, late := refreshed("revoked"), refreshed("foreign"), refreshed("edge"), refreshed("late")
-	foreign.UserID = "Ada"
+	foreign.User.ID = "Ada"
 	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
 	edge.ExpiresAt, late.ExpiresAt = limit, limit.Add(-time.Millisecond)
 	addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
-	spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
+	spent.Code.SpentAt, spent.Refresh.RotatedAt, spent.Refresh.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
 	must(t, Used(s.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd)
 	must(t, err)

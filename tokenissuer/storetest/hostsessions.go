@@ -27,7 +27,7 @@ var hostSessionChecks = []check{
 // hostSession returns a redeemed host session of the declared user "ada" that belongs to a sign-in.
 func hostSession(signInID, id string) *store.TokenFamily {
 	f := approvedIn(signInID, id)
-	f.Origin, f.ClientID, f.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
+	f.Origin, f.ClientID, f.SignIn.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
 	f.Code.RedirectURI = "https://app.example/oauth/callback"
 	return f
 }
@@ -59,13 +59,13 @@ func hostSessionsEndWithTheirSignIn(t *testing.T, s store.Store) {
 	for _, way := range slices.Sorted(maps.Keys(ends)) {
 		u := addUser(t, s, user("user "+way))
 		own := func(f *store.TokenFamily) *store.TokenFamily {
-			f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
+			f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, false
 			return f
 		}
 		signIn, other := "sign-in "+way, "other "+way
 		hosts := []*store.TokenFamily{own(hostSession(signIn, "unspent "+way)), own(hostSession(signIn, "spent "+way)), own(hostSession(signIn, "seen "+way))}
 		foreign, application := own(hostSession(other, "foreign "+way)), own(approvedIn(signIn, "application "+way))
-		application.SessionID = signIn
+		application.SignIn.SessionID = signIn
 		addFamilies(t, s, own(session(signIn)), own(session(other)), foreign, application, own(telling(signIn, "told "+way)))
 		addFamilies(t, s, hosts...)
 		must(t, redeem(t, s, "spent "+way, 0))
@@ -144,7 +144,7 @@ func hostSessionUsedBesideTheEnd(t *testing.T, ending, using store.Store) {
 	for round := range races(t, 60) {
 		signIn := fmt.Sprint("sign-in ", round)
 		fresh, rested := hostSession(signIn, signIn+" fresh"), hostSession(signIn, signIn+" rested")
-		rested.TokenLifetime, rested.CreatedAt, rested.RotatedAt = time.Hour, now.Add(-48*time.Hour), now.Add(-48*time.Hour)
+		rested.TokenLifetime, rested.CreatedAt, rested.Refresh.RotatedAt = time.Hour, now.Add(-48*time.Hour), now.Add(-48*time.Hour)
 		addFamilies(t, ending, session(signIn), fresh, rested)
 		var ended []store.Revocation
 		errs := race(3, func(i int) (err error) {
@@ -174,7 +174,7 @@ func hostSessionUsedBesideTheEnd(t *testing.T, ending, using store.Store) {
 			}
 			sameRevocation(t, recorded(t, ending)["family "+id], endOf(id, f.RevokedUntil(theEnd)))
 		}
-		if errs[2] == nil && !sameTime(readFamily(t, using, rested.ID).RotatedAt, now) {
+		if errs[2] == nil && !sameTime(readFamily(t, using, rested.ID).Refresh.RotatedAt, now) {
 			t.Fatalf("round %d: it was seen, and the end knows nothing of it", round)
 		}
 		mustBe(t, Done(using.TouchFamily(t.Context(), rested.ID, now.Add(time.Hour))), Refused(store.Revoked))
@@ -255,7 +255,7 @@ func endFamiliesBySignIn(t *testing.T, s store.Store) {
 			return prefix + name
 		}
 		application := approvedIn(in("a"), in("application"))
-		application.SessionID = in("a")
+		application.SignIn.SessionID = in("a")
 		addFamilies(t, s, session(in("a")), session(in("b")), application,
 			hostSession(in("a"), in("a app")), hostSession(in("a"), in("a wiki")), hostSession(in("b"), in("b app")))
 		which, want := c.which, make([]string, len(c.want))

@@ -288,8 +288,8 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 		t.Errorf("%+v is not active", u)
 	}
 	coded, rotated := familyOf(u, "coded"), refreshed("rotated")
-	rotated.UserID, rotated.UserVersion, rotated.UserDeclared = u.ID, u.Version, false
-	coded.Provider = "corp"
+	rotated.User.ID, rotated.User.Version, rotated.User.Declared = u.ID, u.Version, false
+	coded.SignIn.Provider = "corp"
 	addFamilies(t, s, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
 	sameFamily(t, readFamily(t, s, "coded"), coded)
 	must(t, redeem(t, s, "coded", 1))

@@ -25,7 +25,7 @@ var logoutChecks = []check{
 // telling returns a family of the client that was approved in a session, with TellsLogout.
 func telling(sessionID, clientID string) *store.TokenFamily {
 	f := approvedIn(sessionID, sessionID+" "+clientID)
-	f.SessionID, f.ClientID, f.TellsLogout = sessionID, clientID, true
+	f.SignIn.SessionID, f.ClientID, f.TellsLogout = sessionID, clientID, true
 	return f
 }
 
@@ -95,7 +95,7 @@ func logoutsAreDueWhenTheSessionEnds(t *testing.T, s store.Store) {
 	for _, way := range slices.Sorted(maps.Keys(ends)) {
 		u := addUser(t, s, user("user "+way))
 		own := func(f *store.TokenFamily) *store.TokenFamily {
-			f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
+			f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, false
 			return f
 		}
 		again := own(telling("session "+way, "web"))
@@ -137,7 +137,7 @@ func whoIsNotTold(t *testing.T, s store.Store) {
 		t.Fatalf("a family of a request that was decided: %v, %v", outcome, err)
 	}
 	stale := telling("session", "stale")
-	stale.UserDeclared = false
+	stale.User.Declared = false
 	if outcome, err := s.AddFamily(t.Context(), stale); outcome != store.UserChanged || err != nil {
 		t.Fatalf("a family of nobody: %v, %v", outcome, err)
 	}

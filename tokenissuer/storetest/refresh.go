@@ -27,9 +27,9 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 	must(t, redeem(t, s, "coded", 1))
 	for _, want := range []*store.TokenFamily{refreshed("f"), coded} {
 		for generation := range int64(20) {
-			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
-			want.RotatedBy = fmt.Sprint("by ", generation)
-			must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
+			want.Refresh.Generation, want.Refresh.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
+			want.Refresh.RotatedBy = fmt.Sprint("by ", generation)
+			must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.Refresh.RotatedAt, By: want.Refresh.RotatedBy}))
 			sameFamily(t, readFamily(t, s, want.ID), want)
 		}
 	}
@@ -40,7 +40,7 @@ func rotateRefreshToken(t *testing.T, s store.Store) {
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
 	addFamilies(t, s, edge, expired)
 	must(t, rotate(t, s, "edge", 1, store.Rotation{At: now}))
-	edge.Generation, edge.RotatedAt = 2, now
+	edge.Refresh.Generation, edge.Refresh.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "edge"), edge)
 	mustBe(t, rotate(t, s, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
 	sameFamily(t, readFamily(t, s, "expired"), expired)
@@ -66,7 +66,7 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 		}
 	}
 	want := refreshed("f")
-	want.Generation, want.RotatedAt, want.RotatedBy = 2, now, "somebody"
+	want.Refresh.Generation, want.Refresh.RotatedAt, want.Refresh.RotatedBy = 2, now, "somebody"
 	sameFamily(t, readFamily(t, s, "f"), want)
 }
 
@@ -75,16 +75,16 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	want := refreshed("f")
 	addFamilies(t, s, want)
-	for want.Generation < 5 {
-		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, rotate(t, s, "f", want.Generation, store.Rotation{At: want.RotatedAt}))
-		want.Generation++
-		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
-			if other == want.Generation {
+	for want.Refresh.Generation < 5 {
+		want.Refresh.RotatedAt = now.Add(time.Duration(want.Refresh.Generation) * time.Minute)
+		must(t, rotate(t, s, "f", want.Refresh.Generation, store.Rotation{At: want.Refresh.RotatedAt}))
+		want.Refresh.Generation++
+		for _, other := range []int64{-1, 0, 1, want.Refresh.Generation - 1, want.Refresh.Generation + 1, 1 << 40} {
+			if other == want.Refresh.Generation {
 				continue
 			}
 			refusal := store.Replayed
-			if other > want.Generation {
+			if other > want.Refresh.Generation {
 				refusal = store.Missing
 			}
 			mustBe(t, rotate(t, s, "f", other, store.Rotation{At: now}), Refused(refusal))
@@ -100,18 +100,20 @@ func rotatedOnceInARace(t *testing.T, a, b store.Store) {
 	const callers, rounds = 100, 8
 	addFamilies(t, stores[0], refreshed("f"))
 	want := refreshed("f")
-	for want.Generation <= rounds {
-		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
+	for want.Refresh.Generation <= rounds {
+		at := func(i int) time.Time {
+			return now.Add(time.Duration(want.Refresh.Generation*callers+int64(i)) * time.Second)
+		}
 		errs := race(callers, func(i int) error {
-			return rotate(t, stores[i%len(stores)], "f", want.Generation, store.Rotation{At: at(i)})
+			return rotate(t, stores[i%len(stores)], "f", want.Refresh.Generation, store.Rotation{At: at(i)})
 		})
 		oneWinner(t, errs, Refused(store.Replayed))
 		for i, err := range errs {
 			if err == nil {
-				want.RotatedAt = at(i)
+				want.Refresh.RotatedAt = at(i)
 			}
 		}
-		want.Generation++
+		want.Refresh.Generation++
 		for _, s := range stores {
 			sameFamily(t, readFamily(t, s, "f"), want)
 		}
@@ -126,7 +128,7 @@ func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	must(t, rotate(t, s, "f", 1, store.Rotation{At: now}))
 	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
-	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
+	want.Refresh.Generation, want.Refresh.RotatedAt, want.RevokedAt = 2, now, theEnd.At
 	for _, generation := range []int64{0, 1, 2} {
 		mustBe(t, rotate(t, s, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
 		sameFamily(t, readFamily(t, s, "f"), want)
@@ -141,13 +143,13 @@ func touchFamily(t *testing.T, s store.Store) {
 	for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
 		at := now.Add(time.Duration(minutes) * time.Minute)
 		must(t, Done(s.TouchFamily(t.Context(), "f", at)))
-		if at.After(want.RotatedAt) {
-			want.RotatedAt = at
+		if at.After(want.Refresh.RotatedAt) {
+			want.Refresh.RotatedAt = at
 		}
 		sameFamily(t, readFamily(t, s, "f"), want)
 	}
 	must(t, Done(s.TouchFamily(t.Context(), "unseen", now)))
-	unseen.RotatedAt = now
+	unseen.Refresh.RotatedAt = now
 	sameFamily(t, readFamily(t, s, "unseen"), unseen)
 	sameFamily(t, readFamily(t, s, "other"), family("other"))
 
@@ -168,8 +170,8 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 	t.Helper()
 	for round := range races(t, roundsBetween(ending, touching, raceRounds/4)) {
 		want := refreshed(fmt.Sprint("f", round))
-		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
-		want.CreatedAt = want.RotatedAt
+		want.TokenLifetime, want.Refresh.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
+		want.CreatedAt = want.Refresh.RotatedAt
 		addFamilies(t, ending, want)
 		var ended []store.Revocation
 		errs := race(2, func(i int) (err error) {
@@ -181,7 +183,7 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 		})
 		must(t, errs[0])
 		if errs[1] == nil {
-			want.RotatedAt = now
+			want.Refresh.RotatedAt = now
 		} else {
 			mustBe(t, errs[1], Refused(store.Revoked))
 		}
@@ -210,13 +212,13 @@ func touchFamilyInARace(t *testing.T, s store.Store) {
 		must(t, err)
 	}
 	want := refreshed("f")
-	want.Generation, want.RotatedAt = 2, now
+	want.Refresh.Generation, want.Refresh.RotatedAt = 2, now
 	sameFamily(t, readFamily(t, s, "f"), want)
 	for _, err := range race(racers, func(i int) error {
 		return Done(s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
 	}) {
 		must(t, err)
 	}
-	want.RotatedAt = now.Add((racers - 1) * time.Second)
+	want.Refresh.RotatedAt = now.Add((racers - 1) * time.Second)
 	sameFamily(t, readFamily(t, s, "f"), want)
 }

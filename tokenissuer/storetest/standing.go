@@ -25,7 +25,7 @@ var standingChecks = []check{
 // session returns a browser session of the declared user "ada".
 func session(id string) *store.TokenFamily {
 	f := refreshed(id)
-	f.Origin, f.Actor, f.Generation = store.BrowserSession, store.Actor{}, 0
+	f.Origin, f.Actor, f.Refresh.Generation = store.BrowserSession, store.Actor{}, 0
 	return f
 }
 
@@ -58,7 +58,7 @@ func familyOfASessionThatEnded(t *testing.T, s store.Store) {
 	addFamilies(t, s, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
 	u := addUser(t, s, user("bob"))
 	ofBob := session("of bob")
-	ofBob.UserID, ofBob.UserVersion, ofBob.UserDeclared = u.ID, u.Version, false
+	ofBob.User.ID, ofBob.User.Version, ofBob.User.Declared = u.ID, u.Version, false
 	otherClient := session("of another client")
 	otherClient.ClientID = "gatehouse"
 	addFamilies(t, s, ofBob, otherClient)
@@ -112,7 +112,7 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
 	target := addUser(t, s, user("target"))
 	twice := createdBy(boss, "target and actor")
-	twice.UserID, twice.UserVersion, twice.UserDeclared = target.ID, target.Version, false
+	twice.User.ID, twice.User.Version, twice.User.Declared = target.ID, target.Version, false
 	addFamilies(t, s, createdBy(boss, "good"), twice)
 
 	// A declared actor has no version, and a stored user of the same id is not the actor.
@@ -160,7 +160,7 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 	} {
 		boss, other := addUser(t, s, user(name)), addUser(t, s, user(name+" not"))
 		own, forOneself := familyOf(boss, name+" own"), createdBy(boss, name+" for oneself")
-		forOneself.UserID, forOneself.UserVersion, forOneself.UserDeclared = boss.ID, boss.Version, false
+		forOneself.User.ID, forOneself.User.Version, forOneself.User.Declared = boss.ID, boss.Version, false
 		stays := []*store.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
 		addFamilies(t, s, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
 		addFamilies(t, s, stays...)

@@ -46,8 +46,8 @@ func noneToUnlink(t *testing.T, s store.Store, provider, subject, userID string)
 
 func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
 	f := session(id)
-	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, u.Declared
-	f.Provider, f.Preconditions.Subject = "corp", subject
+	f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, u.Declared
+	f.SignIn.Provider, f.Preconditions.Subject = "corp", subject
 	return f
 }
 
@@ -83,9 +83,9 @@ func signInNeedsItsIdentity(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
 		for name, change := range map[string]func(f *store.TokenFamily){
-			"another's": func(f *store.TokenFamily) { f.UserID, f.UserVersion, f.UserDeclared = "bob", "1", true },
+			"another's": func(f *store.TokenFamily) { f.User.ID, f.User.Version, f.User.Declared = "bob", "1", true },
 			"subject":   func(f *store.TokenFamily) { f.Preconditions.Subject += " " },
-			"provider":  func(f *store.TokenFamily) { f.Provider = "Corp" },
+			"provider":  func(f *store.TokenFamily) { f.SignIn.Provider = "Corp" },
 		} {
 			f := signedInWith(u, u.ID, u.ID+name)
 			change(f)
@@ -107,11 +107,11 @@ func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		by := func(provider string, f *store.TokenFamily) *store.TokenFamily {
 			f.ID = u.ID + " " + f.ID
-			f.Provider, f.UserID, f.UserVersion, f.UserDeclared = provider, u.ID, u.Version, u.Declared
+			f.SignIn.Provider, f.User.ID, f.User.Version, f.User.Declared = provider, u.ID, u.Version, u.Declared
 			f.Code.RequestID = "of " + f.ID
 			if f.Preconditions.SessionID != "" {
-				f.SessionID = u.ID + " " + f.SessionID
-				f.Preconditions.SessionID = f.SessionID
+				f.SignIn.SessionID = u.ID + " " + f.SignIn.SessionID
+				f.Preconditions.SessionID = f.SignIn.SessionID
 			}
 			return f
 		}
@@ -124,14 +124,14 @@ func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
 		must(t, s.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
 		alone := by("corp", hostSession("", "alone"))
-		alone.SessionID, alone.Preconditions.SessionID = "", ""
+		alone.SignIn.SessionID, alone.Preconditions.SessionID = "", ""
 		ends := []*store.TokenFamily{
 			by("corp", session("sign-in")), by("corp", hostSession("sign-in", "host")), by("", hostSession("sign-in", "host of a build before")), alone,
 			by("corp", family("code")), by("corp", refreshed("password")), by("corp", hostSession("other", "strange")),
 		}
 		stays := []*store.TokenFamily{by("corp", session("kept")), by("corp", hostSession("kept", "host of the kept one")), by("", session("own")), by("other", session("other")), by("Corp", refreshed("case"))}
 		another := refreshed(u.ID + " of bob")
-		another.UserID, another.Provider = "bob", "corp"
+		another.User.ID, another.SignIn.Provider = "bob", "corp"
 		addFamilies(t, s, stays...)
 		addFamilies(t, s, append(ends, another)...)
 

@@ -209,7 +209,7 @@ func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 		store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
 	must(t, err)
 	stranger := family("of another user than " + u.ID)
-	stranger.UserID = u.ID + " "
+	stranger.User.ID = u.ID + " "
 	addFamilies(t, s, stranger)
 	return []string{spent.ID, unspent.ID, expired.ID, other.ID, session.ID}
 }

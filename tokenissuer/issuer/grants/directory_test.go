@@ -105,8 +105,8 @@ func TestP47OwnPasswordsStayHere(t *testing.T) {
 	}
 	s, _, err := f.OpenSession(t.Context(), who, "a browser", "")
 	f.must(err)
-	if s.Family.Provider != "corp" {
-		t.Errorf("the session is of %q", s.Family.Provider)
+	if s.Family.SignIn.Provider != "corp" {
+		t.Errorf("the session is of %q", s.Family.SignIn.Provider)
 	}
 
 	corp.hold = make(chan struct{})
@@ -426,8 +426,8 @@ func TestP53ThePasswordGrant(t *testing.T) {
 	f.must(err)
 	family, err := f.store.Family(t.Context(), tokens.Claims.FamilyID)
 	f.must(err)
-	if tokens.Claims.Subject != "u-zoe" || family.Provider != "corp" {
-		t.Errorf("subject %q at %q", tokens.Claims.Subject, family.Provider)
+	if tokens.Claims.Subject != "u-zoe" || family.SignIn.Provider != "corp" {
+		t.Errorf("subject %q at %q", tokens.Claims.Subject, family.SignIn.Provider)
 	}
 	_, err = f.signInFor("", "zoe", "wrong password")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)

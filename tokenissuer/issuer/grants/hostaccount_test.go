@@ -16,8 +16,12 @@ func (f *flow) atHost(s *signin.Session, host string, fresh bool) string {
 	f.tb.Helper()
 	now := f.clock()
 	family := &store.TokenFamily{
-		ID: oauth.NewID(), UserID: s.User.ID, UserVersion: s.User.Version, UserDeclared: s.User.Declared, ClientID: store.BuiltInClientID,
-		Origin: store.HostSession, SessionID: s.Family.ID, CreatedAt: now, RotatedAt: now, ExpiresAt: s.Family.ExpiresAt,
+		ID:            oauth.NewID(),
+		User:          store.FamilyUser{ID: s.User.ID, Version: s.User.Version, Declared: s.User.Declared},
+		Grant:         store.Grant{ClientID: store.BuiltInClientID, Origin: store.HostSession},
+		SignIn:        store.SignIn{SessionID: s.Family.ID},
+		Validity:      store.Validity{CreatedAt: now, ExpiresAt: s.Family.ExpiresAt},
+		Refresh:       store.RefreshState{RotatedAt: now},
 		Code:          store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: now.Add(time.Minute)},
 		Preconditions: store.Preconditions{SessionID: s.Family.ID},
 	}
