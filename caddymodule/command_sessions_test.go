@@ -23,7 +23,7 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	}
 	signIn := sessions()[0].ID
 	s := g.app().node.Store()
-	f, err := s.Family(t.Context(), signIn)
+	f, err := s.Families.Family(t.Context(), signIn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 		at := *f
 		at.ID, at.Origin, at.SignIn.SessionID, at.Preconditions.SessionID = oauth.NewID(), store.HostSession, signIn, signIn
 		at.Code = store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: f.CreatedAt.Add(time.Minute), SpentAt: f.CreatedAt}
-		if outcome, err := s.AddFamily(t.Context(), &at); outcome != store.Done || err != nil {
+		if outcome, err := s.Families.AddFamily(t.Context(), &at); outcome != store.Done || err != nil {
 			t.Fatal(outcome, err)
 		}
 		ids[host] = at.ID

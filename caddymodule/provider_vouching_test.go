@@ -111,7 +111,7 @@ func TestWhatIsKnownOfASignInWithADirectory(t *testing.T) {
 	g := startGatehouse(t, atDirectory(server, "create"))
 	b := g.browser()
 	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
-	families, err := g.app().node.Store().FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
+	families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
 	check(t, err)
 	want := store.Proof{ACR: "1", AMR: []string{"pwd"}}
 	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool {
@@ -166,7 +166,7 @@ func userNamed(t *testing.T, g *gatehouse, email string) *store.User {
 // identityOf returns whose an account is.
 func identityOf(t *testing.T, g *gatehouse, provider, subject string) string {
 	t.Helper()
-	identity, err := g.app().node.Store().UserByIdentity(t.Context(), provider, subject)
+	identity, err := g.app().node.Store().Identities.UserByIdentity(t.Context(), provider, subject)
 	check(t, err)
 	return identity.UserID
 }

@@ -49,9 +49,20 @@ type Store interface {
 	ConsentStore
 	PasswordStore
 	ClientStore
-	// Revoke is that of store.RevocationStore, SessionClients that of store.LogoutStore.
-	Revoke(ctx context.Context, revocations ...store.Revocation) error
-	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
+	RevocationStore
+	LogoutStore
+}
+
+// StoreOf returns the parts of s that an issuer needs.
+func StoreOf(s store.Store) Store {
+	return struct {
+		FamilyStore
+		ConsentStore
+		PasswordStore
+		ClientStore
+		RevocationStore
+		LogoutStore
+	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts}
 }
 
 // FamilyStore is the part of a store.FamilyStore for codes, refresh tokens and sessions.
@@ -83,6 +94,16 @@ type ClientStore interface {
 type PasswordStore interface {
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	PasswordSchemes(ctx context.Context) ([]string, error)
+}
+
+// RevocationStore is the part of a store.RevocationStore for revoking.
+type RevocationStore interface {
+	Revoke(ctx context.Context, revocations ...store.Revocation) error
+}
+
+// LogoutStore is the part of a store.LogoutStore for sessions.
+type LogoutStore interface {
+	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
 }
 
 // LifetimesOf returns the client's own lifetimes, completed by the issuer's.

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // FaultyStore is an in-memory store for the package's tests, in which a test can fail or change every step.
 type FaultyStore struct {
-	*sqlstore.Store
+	store.KeyStore
 	// Before runs before each step. If it returns an error, the step fails with it.
 	Before func(step string) error
 	// Read replaces the result of SigningKeys.
@@ -23,7 +22,9 @@ type FaultyStore struct {
 	asked map[string]int
 }
 
-func NewFaultyStore(tb testing.TB) *FaultyStore { return &FaultyStore{Store: teststore.New(tb)} }
+func NewFaultyStore(tb testing.TB) *FaultyStore {
+	return &FaultyStore{KeyStore: teststore.New(tb).Keys}
+}
 
 // Fail makes the named step fail; "": no step fails.
 func (s *FaultyStore) Fail(step string) {
@@ -58,7 +59,7 @@ func (s *FaultyStore) run(step string, do func() error) error {
 }
 
 func (s *FaultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
-	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
+	err = s.run("SigningKeys", func() error { keys, err = s.KeyStore.SigningKeys(ctx); return err })
 	if err == nil && s.Read != nil {
 		return s.Read(keys)
 	}
@@ -66,5 +67,5 @@ func (s *FaultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, 
 }
 
 func (s *FaultyStore) ChangeKeys(ctx context.Context, change store.KeyChange) error {
-	return s.run(change.Name, func() error { return s.Store.ChangeKeys(ctx, change) })
+	return s.run(change.Name, func() error { return s.KeyStore.ChangeKeys(ctx, change) })
 }

@@ -129,7 +129,7 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 		if step != "adding first signing key" {
 			return nil
 		}
-		return race.Store.ChangeKeys(t.Context(), store.AddFirstKey(winner))
+		return race.KeyStore.ChangeKeys(t.Context(), store.AddFirstKey(winner))
 	}
 	keys, err := LoadSigningKeys(t.Context(), race, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(keys) != 1 || keys[0].ID != winner.ID {

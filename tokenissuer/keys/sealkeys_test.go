@@ -28,7 +28,7 @@ type keyShelf struct {
 
 func newKeyShelf(tb testing.TB, sealer *Sealer) *keyShelf {
 	tb.Helper()
-	return &keyShelf{KeyStore: teststore.New(tb), tb: tb, now: tokentest.Start, seal: sealer}
+	return &keyShelf{KeyStore: teststore.New(tb).Keys, tb: tb, now: tokentest.Start, seal: sealer}
 }
 
 func (s *keyShelf) rows() []store.StoredKey {

@@ -26,11 +26,11 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 		Validity: store.Validity{CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)},
 		Refresh:  store.RefreshState{RotatedAt: p.at},
 	}
-	if outcome, err := p.stored.AddFamily(t.Context(), family); err != nil || outcome != store.Done {
+	if outcome, err := p.stored.Families.AddFamily(t.Context(), family); err != nil || outcome != store.Done {
 		t.Fatal(outcome, err)
 	}
 	ended := func() bool {
-		f, err := p.stored.Family(t.Context(), family.ID)
+		f, err := p.stored.Families.Family(t.Context(), family.ID)
 		p.must(err)
 		return !f.RevokedAt.IsZero()
 	}

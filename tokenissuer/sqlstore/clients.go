@@ -28,7 +28,7 @@ const standIn = "\x01stand-in"
 const whereClient = ` WHERE c.id = COALESCE((SELECT id FROM clients WHERE id = $1), $2) ORDER BY s.number`
 
 // addStandIn stores the stand-in, once. It has one secret, like most clients.
-func (s *Store) addStandIn(ctx context.Context) error {
+func (s clients) addStandIn(ctx context.Context) error {
 	err := s.AddClient(ctx, &store.Client{
 		ID: standIn, Name: "Stands in for every client that does not exist", Type: store.ConfidentialClient,
 		Secrets: make([]store.ClientSecret, 1), Grants: []oauth.GrantType{oauth.ClientCredentials},
@@ -41,8 +41,8 @@ func (s *Store) addStandIn(ctx context.Context) error {
 }
 
 // Client returns the client of that id.
-func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
-	list, err := askClients(ctx, s.text(selectClients+whereClient), possible(id), standIn)
+func (s clients) Client(ctx context.Context, id string) (*store.Client, error) {
+	list, err := askClients(ctx, s.db.text(selectClients+whereClient), possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
@@ -53,8 +53,8 @@ func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 }
 
 // Clients lists all clients, sorted by the bytes of their ids. The database would sort by its locale.
-func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
-	list, err := askClients(ctx, s.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
+func (s clients) Clients(ctx context.Context) ([]*store.Client, error) {
+	list, err := askClients(ctx, s.db.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("listing clients: %w", err)
 	}
@@ -104,13 +104,13 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 
 // AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
 // would own them.
-func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
+func (s clients) AddClient(ctx context.Context, client *store.Client) error {
 	members, err := membersOf(client)
 	if err != nil {
 		return fmt.Errorf("adding client: %w", err)
 	}
 	c, secrets := *client, slices.Clone(client.Secrets)
-	return s.step(ctx, "adding client", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding client", func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
@@ -145,8 +145,8 @@ func addSecrets(ctx context.Context, tx session, clientID string, secrets []stor
 }
 
 // CountClients counts the clients of an origin, without the stand-in.
-func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
-	err = askOne(ctx, s.text(`SELECT COUNT(*) FROM clients WHERE origin = $1 AND id <> $2`), []any{string(origin), standIn}, &n)
+func (s clients) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
+	err = askOne(ctx, s.db.text(`SELECT COUNT(*) FROM clients WHERE origin = $1 AND id <> $2`), []any{string(origin), standIn}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("counting clients: %w", err)
 	}
@@ -154,8 +154,8 @@ func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n 
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
-func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
-	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
+func (s clients) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
+	return s.db.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
 		// Lock the client's row first: from here on no step adds a secret.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
@@ -168,24 +168,24 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.
 		if err := freeSubject(ctx, tx, clientID, tokens.FreeAt()); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, tokens)
+		return s.db.record(ctx, tx, tokens)
 	})
 }
 
 // ChangeClient makes the change and records its revocations.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
+func (s clients) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
 	ends := slices.Clone(change.Ends)
 	step := func(ctx context.Context, tx session) error {
 		if err := changeClient(ctx, tx, clientID, change.Edit); err != nil || len(ends) == 0 {
 			return err
 		}
-		return s.record(ctx, tx, ends...)
+		return s.db.record(ctx, tx, ends...)
 	}
 	const name = "changing client"
 	if len(ends) == 0 {
-		return s.step(ctx, name, step)
+		return s.db.step(ctx, name, step)
 	}
-	return s.announcedStep(ctx, name, step)
+	return s.db.announcedStep(ctx, name, step)
 }
 
 func changeClient(ctx context.Context, tx session, clientID string, edit func(*store.Client) error) error {

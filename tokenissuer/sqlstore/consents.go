@@ -13,9 +13,9 @@ import (
 )
 
 // Consent returns what the user has consented to for the client.
-func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
+func (s families) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
 	var text string
-	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
+	err := askOne(ctx, s.db.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
 		[]any{possible(userID), possible(clientID)}, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
@@ -31,13 +31,13 @@ func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Sco
 }
 
 // PutConsent replaces the user's consent to the client, or deletes it when there are no scopes.
-func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
+func (s families) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
 	text, err := json.Marshal(scopes)
 	if err != nil {
 		return fmt.Errorf("storing consent: %w", err)
 	}
 	none := len(scopes) == 0
-	return s.step(ctx, "storing consent", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "storing consent", func(ctx context.Context, tx session) error {
 		if none {
 			_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, possible(userID), possible(clientID))
 			return err

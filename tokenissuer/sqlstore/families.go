@@ -54,7 +54,7 @@ func isDecided(err error) bool {
 }
 
 // AddFamily stores a family and decides its request.
-func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
+func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
 	values, err := familyValues(family)
 	if err != nil {
 		return 0, fmt.Errorf("adding family: %w", err)
@@ -71,24 +71,24 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	}
 	const name = "adding family"
 	if family.TellsLogout {
-		return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-			if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
+		return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
+			if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
 				return err
 			}
-			return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
+			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
 		}))
 	}
 	if request == "" {
-		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			return add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values)
+		return outcomeOf(s.db.statement(ctx, name, func(ctx context.Context, tx session) error {
+			return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
 		}))
 	}
-	if decided := s.prepared[insertDecided]; decided != nil { // otherwise it takes two statements
+	if decided := s.db.prepared[insertDecided]; decided != nil { // otherwise it takes two statements
 		values = append(values, request, remember)
-		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
+		return outcomeOf(s.db.statement(ctx, name, func(ctx context.Context, tx session) error {
 			err := add(ctx, tx, tx.prepared(ctx, decided), values)
 			if isDecided(err) {
 				return refusal{outcome: store.Replayed}
@@ -96,11 +96,11 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 			return err
 		}))
 	}
-	return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
+	return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
+		if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
 			return err
 		}
-		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
+		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
 	}))
 }
 
@@ -203,8 +203,8 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 }
 
 // Family returns the family of that id.
-func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
-	f, err := askFor(ctx, s.text(selectFamily), []any{possible(id)}, scanFamily)
+func (s families) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
+	f, err := askFor(ctx, s.db.text(selectFamily), []any{possible(id)}, scanFamily)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
 	}
@@ -215,8 +215,8 @@ func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, erro
 }
 
 // FamiliesOf lists the user's families that are not revoked and expire after the given time, newest first.
-func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
-	list, err := askAll(ctx, s.text(`SELECT `+familyColumns+` FROM families
+func (s families) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
+	list, err := askAll(ctx, s.db.text(`SELECT `+familyColumns+` FROM families
 		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`), []any{userID, expireAfter.UnixMicro()}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("listing families: %w", err)

@@ -33,11 +33,11 @@ func newGroup(t *testing.T) *group {
 		`CREATE TABLE marks (n BIGINT NOT NULL CHECK (n < 100 OR n = 666))`,
 		`CREATE TRIGGER lost BEFORE INSERT ON marks WHEN NEW.n = 666 BEGIN SELECT RAISE(ROLLBACK, 'lost'); END`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	g.store = s
-	g.groupCommit = s.steps.(*groupCommit)
+	g.groupCommit = s.db.steps.(*groupCommit)
 	return g
 }
 
@@ -52,7 +52,7 @@ func mark(n int, err error) work {
 // marks returns the marks that were committed, in order.
 func (g *group) marks(t *testing.T) []int {
 	t.Helper()
-	list, err := askAll(t.Context(), g.store.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
+	list, err := askAll(t.Context(), g.store.db.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
 		err = row.Scan(&n)
 		return n, err
 	})

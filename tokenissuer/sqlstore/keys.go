@@ -8,13 +8,20 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// signingKeys is a part of a Store.
+type signingKeys struct {
+	db   *database
+	bind atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: BindKeys was not called
+}
+
 // KeysVersion returns the counter that every change of the keys advances.
-func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
-	err = askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
+func (s *signingKeys) KeysVersion(ctx context.Context) (version int64, err error) {
+	err = askOne(ctx, s.db.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
 	if err != nil {
 		return 0, fmt.Errorf("reading the version of the keys: %w", err)
 	}
@@ -22,8 +29,8 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 }
 
 // SigningKeys lists all keys, oldest first.
-func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
-	list, err := askAll(ctx, s.background(selectKeys), nil, scanKey)
+func (s *signingKeys) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
+	list, err := askAll(ctx, s.db.background(selectKeys), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
@@ -43,7 +50,7 @@ func scanKey(row scanner) (key store.StoredKey, err error) {
 }
 
 // ChangeKeys makes the change and records its revocations.
-func (s *Store) ChangeKeys(ctx context.Context, change store.KeyChange) error {
+func (s *signingKeys) ChangeKeys(ctx context.Context, change store.KeyChange) error {
 	ends := slices.Clone(change.Ends)
 	return s.changeKeys(ctx, change.Name, func(ctx context.Context, tx session, keys []store.StoredKey) ([]store.StoredKey, error) {
 		keys, err := change.Edit(keys)
@@ -53,16 +60,16 @@ func (s *Store) ChangeKeys(ctx context.Context, change store.KeyChange) error {
 		if len(ends) == 0 {
 			return keys, nil
 		}
-		return keys, s.record(ctx, tx, ends...)
+		return keys, s.db.record(ctx, tx, ends...)
 	})
 }
 
 // changeKeys is a step that changes the keys: edit returns all keys as they are to be stored. The step advances the version first, which
 // locks its row. No other change can be made between the query and a statement that depends on its result, and the new version becomes
 // visible with the change.
-func (s *Store) changeKeys(ctx context.Context, name string, edit func(context.Context, session, []store.StoredKey) ([]store.StoredKey, error)) error {
+func (s *signingKeys) changeKeys(ctx context.Context, name string, edit func(context.Context, session, []store.StoredKey) ([]store.StoredKey, error)) error {
 	var gone []string // read only after the step has succeeded: without an answer it may still run
-	err := s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+	err := s.db.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
 		gone = nil
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
 			return err
@@ -78,7 +85,7 @@ func (s *Store) changeKeys(ctx context.Context, name string, edit func(context.C
 		if gone, err = storeKeys(ctx, tx, before, after); err != nil {
 			return err
 		}
-		if bind := s.bindKeys.Load(); bind != nil {
+		if bind := s.bind.Load(); bind != nil {
 			return bindAfter(ctx, tx, before, *bind)
 		}
 		return nil
@@ -128,12 +135,12 @@ func storeKeys(ctx context.Context, tx session, before, after []store.StoredKey)
 }
 
 // BindKeys makes every change of the keys store what bind returns.
-func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
+func (s *signingKeys) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
 	if bind == nil {
-		s.bindKeys.Store(nil)
+		s.bind.Store(nil)
 		return
 	}
-	s.bindKeys.Store(&bind)
+	s.bind.Store(&bind)
 }
 
 // bindAfter stores what bind returns for the change that the step has made.
@@ -170,8 +177,8 @@ func insertKey(ctx context.Context, tx session, key store.StoredKey) error {
 
 // erase removes a former key from the database's files. The key has changed even if erase fails, and a failure is therefore not the
 // caller's.
-func (s *Store) erase(ctx context.Context, id string) {
-	if err := s.dialect.erase(ctx); err != nil {
-		s.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
+func (s *signingKeys) erase(ctx context.Context, id string) {
+	if err := s.db.dialect.erase(ctx); err != nil {
+		s.db.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
 	}
 }

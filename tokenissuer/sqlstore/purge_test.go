@@ -46,7 +46,7 @@ var allLitter = []litter{
 // living adds a family that is refreshed while others are deleted.
 func living(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, storetest.Done(s.AddFamily(t.Context(), &store.TokenFamily{
+	must(t, storetest.Done(s.Families.AddFamily(t.Context(), &store.TokenFamily{
 		ID: "living", User: store.FamilyUser{ID: "ada", Declared: true, Version: "1"}, Grant: store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode},
 		Refresh: store.RefreshState{Generation: 1, RotatedAt: time.Now()}, Validity: store.Validity{CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)},
 	})))
@@ -55,7 +55,7 @@ func living(t testing.TB, s *Store) {
 // scatter adds expired rows to a table.
 func (l litter) scatter(t testing.TB, s *Store, rows int, ended time.Time) {
 	t.Helper()
-	must(t, s.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
+	must(t, s.db.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, l.fill, rows, ended.UnixMicro())
 		return err
 	}))
@@ -75,7 +75,7 @@ func refresh(s *Store, generation int64) *refresher {
 	r.ended.Go(func() {
 		for ; ctx.Err() == nil; generation++ {
 			begun := time.Now()
-			if err := storetest.Used(s.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun})); err != nil {
+			if err := storetest.Used(s.Families.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun})); err != nil {
 				r.failed = err
 				return
 			}
@@ -116,7 +116,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 			for more := true; more; {
 				begun := time.Now()
 				var err error
-				more, err = s.Drop(t.Context(), l.kind, now)
+				more, err = s.Housekeeping.Drop(t.Context(), l.kind, now)
 				must(t, err)
 				if took := time.Since(begun); machine.Fair(took) > bound {
 					t.Errorf("one call on %s took %v", l.table, took)
@@ -133,7 +133,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 		if worst := beside.percentile(t, 1); machine.Fair(worst) > bound {
 			t.Errorf("a refresh beside the purge took %v", worst)
 		}
-		if _, err := s.Family(t.Context(), "living"); err != nil {
+		if _, err := s.Families.Family(t.Context(), "living"); err != nil {
 			t.Errorf("the family that lives: %v", err)
 		}
 	})
@@ -148,14 +148,14 @@ func TestRequestsLeaveBesideFamilies(t *testing.T) {
 		families, requests := allLitter[1], allLitter[2]
 		families.scatter(t, s, rows, now.Add(-time.Hour))
 		requests.scatter(t, s, rows, now.Add(-time.Hour))
-		more, err := s.Drop(t.Context(), store.ExpiringFamilies, now)
+		more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now)
 		must(t, err)
 		if f, r := families.count(t, s), requests.count(t, s); !more || f >= rows || r >= rows {
 			t.Errorf("one call leaves %d families and %d requests of %d each, and tells of more: %v", f, r, rows, more)
 		}
-		_, err = s.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
+		_, err = s.db.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
 		must(t, err)
-		if more, err = s.Drop(t.Context(), store.ExpiringFamilies, now); err != nil || !more {
+		if more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now); err != nil || !more {
 			t.Errorf("with requests alone it tells of more: %v (%v)", more, err)
 		}
 	})
@@ -168,7 +168,7 @@ func (l litter) count(t testing.TB, s *Store) (n int) {
 	if l.table == "attempts" {
 		key = "bucket"
 	}
-	must(t, askOne(t.Context(), s.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
+	must(t, askOne(t.Context(), s.db.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
 	return n
 }
 
@@ -198,7 +198,7 @@ func BenchmarkF26Purge(b *testing.B) {
 				beside := refresh(s, int64(len(quiet.took)+1))
 				for more := true; more; {
 					var err error
-					more, err = s.Drop(b.Context(), l.kind, now)
+					more, err = s.Housekeeping.Drop(b.Context(), l.kind, now)
 					must(b, err)
 					time.Sleep(20 * time.Millisecond)
 				}

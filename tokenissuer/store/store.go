@@ -66,26 +66,41 @@ func Unavailable(err error) error {
 	return oauth.Unavailable("store_unavailable", err)
 }
 
-// Store holds the state of an issuer. Each method that changes something is atomic, and durable when it returns nil. An error other than
-// a sentinel is one of Unavailable: the change was not made, or its outcome is unknown, and no caller treats it as success. The store
-// does not decide whether something has expired; its caller does. It only deletes expired records, through Housekeeper. Package storetest
+// Store is the state of an issuer, in parts. Each method that changes something is atomic, and durable when it returns nil. An error other
+// than a sentinel is one of Unavailable: the change was not made, or its outcome is unknown, and no caller treats it as success. The store
+// does not decide whether something has expired; its caller does. It only deletes expired records, through Housekeeping. Package storetest
 // tests this contract on every database.
-type Store interface {
-	ClientStore
-	UserStore
-	IdentityStore
-	PersonalTokenStore
-	FamilyStore
-	LogoutStore
-	KeyStore
-	RevocationStore
-	DeclarationStore
-	AttemptStore
-	Housekeeper
+//
+// Callers take the parts that they need. The parts are of one database: a step of one may change records of another.
+type Store struct {
+	Clients        ClientStore
+	Users          UserStore
+	Identities     IdentityStore
+	PersonalTokens PersonalTokenStore
+	Families       FamilyStore
+	Logouts        LogoutStore
+	Keys           KeyStore
+	Revocations    RevocationStore
+	Declarations   DeclarationStore
+	Attempts       AttemptStore
+	Housekeeping   Housekeeper
+	Connection
+}
+
+// Connection is the connection to the database of a store.
+type Connection interface {
 	// Ping returns an error unless the store can be used now.
 	Ping(ctx context.Context) error
 	// Close closes the store. A second call does nothing. Calls in progress may fail.
 	Close() error
+}
+
+// Directory returns the stored clients, users and organisations.
+func (s Store) Directory() Directory {
+	return struct {
+		ClientDirectory
+		UserDirectory
+	}{s.Clients, s.Users}
 }
 
 // ClientStore stores the clients that are registered at run time.

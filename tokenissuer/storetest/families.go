@@ -115,17 +115,17 @@ func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFa
 
 // familyUnknown: an unknown id finds no family, and a step on it leaves nothing behind.
 func familyUnknown(t *testing.T, s store.Store) {
-	noFamily(t, s, "f")
-	mustBe(t, redeem(t, s, "f", 1), Refused(store.Missing))
-	mustBe(t, rotate(t, s, "f", 0, store.Rotation{At: now}), Refused(store.Missing))
-	must(t, s.CountCodeFailure(t.Context(), "f"))
-	mustBe(t, Done(s.TouchFamily(t.Context(), "f", now)), Refused(store.Revoked))
-	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	noFamily(t, s.Families, "f")
+	mustBe(t, redeem(t, s.Families, "f", 1), Refused(store.Missing))
+	mustBe(t, rotate(t, s.Families, "f", 0, store.Rotation{At: now}), Refused(store.Missing))
+	must(t, s.Families.CountCodeFailure(t.Context(), "f"))
+	mustBe(t, Done(s.Families.TouchFamily(t.Context(), "f", now)), Refused(store.Revoked))
+	list, err := s.Families.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	sameFamilies(t, list)
-	noFamily(t, s, "f")
-	addFamilies(t, s, family("f"))
-	sameFamily(t, readFamily(t, s, "f"), family("f"))
+	noFamily(t, s.Families, "f")
+	addFamilies(t, s.Families, family("f"))
+	sameFamily(t, readFamily(t, s.Families, "f"), family("f"))
 }
 
 // familyReadsBack: every field comes back, times to the millisecond and zero times as zero.
@@ -142,8 +142,8 @@ func familyReadsBack(t *testing.T, s store.Store) {
 	plain := family("plain")
 	plain.Code = store.CodeBinding{RedirectURI: "com.example.app:/back", ExpiresAt: now}
 	for _, want := range []*store.TokenFamily{family("full"), familyOf(u, "of a stored user"), bare, session, old, epoch, plain} {
-		addFamilies(t, s, want)
-		sameFamily(t, readFamily(t, s, want.ID), want)
+		addFamilies(t, s.Families, want)
+		sameFamily(t, readFamily(t, s.Families, want.ID), want)
 	}
 }
 
@@ -155,31 +155,31 @@ func familyIDsAreBytes(t *testing.T, s store.Store) {
 		return f
 	}
 	for _, id := range oddIDs {
-		addFamilies(t, s, of(id))
+		addFamilies(t, s.Families, of(id))
 	}
 	for _, id := range oddIDs {
-		sameFamily(t, readFamily(t, s, id), of(id))
-		list, err := s.FamiliesOf(t.Context(), id, now)
+		sameFamily(t, readFamily(t, s.Families, id), of(id))
+		list, err := s.Families.FamiliesOf(t.Context(), id, now)
 		must(t, err)
 		sameFamilies(t, list, of(id))
 	}
 	for _, id := range append(slices.Clone(strangers), outsideTheRules...) {
-		if f, err := s.Family(t.Context(), id); err == nil {
+		if f, err := s.Families.Family(t.Context(), id); err == nil {
 			t.Errorf("asking for %.10q gave family %q", id, f.ID)
 		}
 	}
 	// A step changes the family that it names and no other.
-	must(t, Used(s.RedeemCode(t.Context(), "%", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
-	must(t, s.CountCodeFailure(t.Context(), "_"))
+	must(t, Used(s.Families.RedeemCode(t.Context(), "%", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	must(t, s.Families.CountCodeFailure(t.Context(), "_"))
 	for _, id := range []string{"app", "caf\u00e9", "strasse", "1", "a_p"} {
 		for _, which := range []store.FamilyFilter{{ID: id}, {UserID: id}, {ClientID: id}} {
-			_, err := s.EndFamilies(t.Context(), which, theEnd)
+			_, err := s.Families.EndFamilies(t.Context(), which, theEnd)
 			must(t, err)
 		}
 	}
 	var revoked, spent, failed []string
 	for _, id := range oddIDs {
-		f := readFamily(t, s, id)
+		f := readFamily(t, s.Families, id)
 		if !f.RevokedAt.IsZero() {
 			revoked = append(revoked, id)
 		}
@@ -200,29 +200,29 @@ func familyIDsAreBytes(t *testing.T, s store.Store) {
 
 // familyAddedOnce: a second family with an id is refused. It would revive a revoked one.
 func familyAddedOnce(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("f"))
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
+	addFamilies(t, s.Families, family("f"))
+	_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	second := refreshed("f")
-	if err := Done(s.AddFamily(t.Context(), second)); err == nil {
+	if err := Done(s.Families.AddFamily(t.Context(), second)); err == nil {
 		t.Error("a second family of the id was added")
 	}
 	want := family("f")
 	want.RevokedAt = theEnd.At
-	sameFamily(t, readFamily(t, s, "f"), want)
+	sameFamily(t, readFamily(t, s.Families, "f"), want)
 }
 
 // familyHandedOutStaysAsItWas: a family that was read is a snapshot.
 func familyHandedOutStaysAsItWas(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("f"))
-	before := readFamily(t, s, "f")
-	list, err := s.FamiliesOf(t.Context(), "ada", now)
+	addFamilies(t, s.Families, family("f"))
+	before := readFamily(t, s.Families, "f")
+	list, err := s.Families.FamiliesOf(t.Context(), "ada", now)
 	must(t, err)
-	must(t, s.CountCodeFailure(t.Context(), "f"))
-	must(t, Used(s.RedeemCode(t.Context(), "f", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
-	must(t, rotate(t, s, "f", 1, store.Rotation{At: now.Add(time.Second)}))
-	must(t, Done(s.TouchFamily(t.Context(), "f", now.Add(time.Minute))))
-	_, err = s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
+	must(t, s.Families.CountCodeFailure(t.Context(), "f"))
+	must(t, Used(s.Families.RedeemCode(t.Context(), "f", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	must(t, rotate(t, s.Families, "f", 1, store.Rotation{At: now.Add(time.Second)}))
+	must(t, Done(s.Families.TouchFamily(t.Context(), "f", now.Add(time.Minute))))
+	_, err = s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 	must(t, err)
 	sameFamily(t, before, family("f"))
 	sameFamilies(t, list, family("f"))
@@ -241,22 +241,22 @@ func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 		}
 		return f
 	}
-	addFamilies(t, s, family("f"))
+	addFamilies(t, s.Families, family("f"))
 	var acknowledged atomic.Int64
 	var over atomic.Bool
 	errs := race(4, func(i int) error {
 		if i == 0 {
 			defer over.Store(true)
-			err := Used(s.RedeemCode(t.Context(), "f", store.Redemption{At: at(1), Generation: 1, ExpiresAt: after(1).ExpiresAt, MaxFailures: 5}))
+			err := Used(s.Families.RedeemCode(t.Context(), "f", store.Redemption{At: at(1), Generation: 1, ExpiresAt: after(1).ExpiresAt, MaxFailures: 5}))
 			for generation := int64(1); err == nil && generation < steps; generation++ {
 				acknowledged.Store(generation)
-				err = rotate(t, s, "f", generation, store.Rotation{At: at(generation + 1)})
+				err = rotate(t, s.Families, "f", generation, store.Rotation{At: at(generation + 1)})
 			}
 			return err
 		}
 		for !over.Load() {
 			least := acknowledged.Load()
-			f, err := s.Family(t.Context(), "f")
+			f, err := s.Families.Family(t.Context(), "f")
 			if err != nil {
 				return err
 			}
@@ -268,5 +268,5 @@ func familyIsReadAfterItsLastStep(t *testing.T, s store.Store) {
 		return nil
 	})
 	must(t, errors.Join(errs...))
-	sameFamily(t, readFamily(t, s, "f"), after(steps))
+	sameFamily(t, readFamily(t, s.Families, "f"), after(steps))
 }

@@ -28,7 +28,7 @@ func (f *flow) atHost(s *signin.Session, host string, fresh bool) string {
 	if !fresh {
 		family.Code.SpentAt = now
 	}
-	if outcome, err := f.store.AddFamily(f.tb.Context(), family); outcome != store.Done || err != nil {
+	if outcome, err := f.store.Families.AddFamily(f.tb.Context(), family); outcome != store.Done || err != nil {
 		f.tb.Fatal(outcome, err)
 	}
 	return family.ID
@@ -63,7 +63,7 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 		}
 	}
 	for id, ended := range map[string]bool{app[0]: true, app[1]: true, app[2]: true, wiki: false, elsewhere: false} {
-		if family, err := f.store.Family(t.Context(), id); err != nil || family.RevokedAt.IsZero() == ended {
+		if family, err := f.store.Families.Family(t.Context(), id); err != nil || family.RevokedAt.IsZero() == ended {
 			t.Errorf("%+v, %v", family, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki)
 	f.must(f.EndSessionOf(t.Context(), ada, second.Family.ID))
 	wantTexts(t, hosts(second))
-	if f, err := f.store.Family(t.Context(), wiki); err != nil || f.RevokedAt.IsZero() {
+	if f, err := f.store.Families.Family(t.Context(), wiki); err != nil || f.RevokedAt.IsZero() {
 		t.Errorf("with its sign-in the host session is %+v, %v", f, err)
 	}
 }
