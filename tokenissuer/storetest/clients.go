@@ -234,7 +234,7 @@ func takenUntil(t *testing.T, err error, want time.Time) {
 	}
 }
 
-// clientChanged: members change as edited and state does not, and nothing changes if the edit is refused.
+// clientChanged: members change as edited and the rest does not, and nothing changes if the edit is refused.
 func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	must(t, s.Clients.AddClient(ctx, client("app")))
