@@ -50,38 +50,38 @@ func survivesClose(t *testing.T, open func() store.Store) {
 	rotated, disabled := client("rotated"), client("disabled")
 
 	s := open()
-	must(t, s.AddFirstSigningKey(t.Context(), oldKey))
-	must(t, s.AddFirstSigningKey(t.Context(), sealedKey))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(oldKey)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(sealedKey)))
 	for _, id := range []string{"rotated", "disabled", "removed"} {
-		must(t, s.AddClient(t.Context(), client(id)))
+		must(t, s.Clients.AddClient(t.Context(), client(id)))
 	}
-	must(t, s.RotateClientSecret(t.Context(), "rotated", secret("new", now), now.Add(time.Minute)))
-	must(t, s.DisableClient(t.Context(), "disabled", revocation("disabled")))
-	must(t, s.RemoveClient(t.Context(), "removed", revocation("removed")))
-	_, position := follow(t, s, store.FeedPosition{})
-	must(t, s.Revoke(t.Context(), revocation("late")))
+	must(t, s.Clients.ChangeClient(t.Context(), "rotated", store.RotateSecret(secret("new", now), now.Add(time.Minute))))
+	must(t, s.Clients.ChangeClient(t.Context(), "disabled", store.DisableClient(revocation("disabled"))))
+	must(t, s.Clients.RemoveClient(t.Context(), "removed", revocation("removed")))
+	_, position := follow(t, s.Revocations, store.FeedPosition{})
+	must(t, s.Revocations.Revoke(t.Context(), revocation("late")))
 	must(t, s.Close())
 
 	s = open()
-	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
-	must(t, s.AddFirstSigningKey(t.Context(), key("new", oauth.ES256, now)))
-	sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
+	sameKeys(t, storedKeys(t, s.Keys), oldKey, sealedKey)
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key("new", oauth.ES256, now))))
+	sameKeys(t, storedKeys(t, s.Keys), oldKey, sealedKey)
 	rotated.Secrets[0].ExpiresAt, rotated.Secrets[1].ExpiresAt = now.Add(time.Minute), now.Add(time.Minute)
 	rotated.Secrets = append(rotated.Secrets, secret("new", now))
 	disabled.Disabled = true
-	sameClient(t, read(t, s, "rotated"), rotated)
-	sameClient(t, read(t, s, "disabled"), disabled)
-	_, err := s.Client(t.Context(), "removed")
+	sameClient(t, read(t, s.Clients, "rotated"), rotated)
+	sameClient(t, read(t, s.Clients, "disabled"), disabled)
+	_, err := s.Clients.Client(t.Context(), "removed")
 	mustBe(t, err, store.ErrNotFound)
-	mustBe(t, s.AddClient(t.Context(), client("removed")), store.ErrTaken)
+	mustBe(t, s.Clients.AddClient(t.Context(), client("removed")), store.ErrTaken)
 
 	// A reader continues from its earlier position.
-	got, position := follow(t, s, position)
+	got, position := follow(t, s.Revocations, position)
 	sameNames(t, got, "client late")
-	must(t, s.Revoke(t.Context(), revocation("later")))
-	got, _ = follow(t, s, position)
+	must(t, s.Revocations.Revoke(t.Context(), revocation("later")))
+	got, _ = follow(t, s.Revocations, position)
 	sameNames(t, got, "client later")
-	revoked := recorded(t, s)
+	revoked := recorded(t, s.Revocations)
 	for _, id := range []string{"disabled", "removed", "late", "later"} {
 		sameRevocation(t, revoked["client "+id], revocation(id))
 	}
@@ -92,20 +92,20 @@ func survivesClose(t *testing.T, open func() store.Store) {
 func seenByTheNeighbour(t *testing.T, a, b store.Store) {
 	for i := range 8 {
 		id := fmt.Sprint("app ", i)
-		must(t, a.AddClient(t.Context(), client(id)))
-		sameClient(t, read(t, b, id), client(id))
-		mustBe(t, b.AddClient(t.Context(), client(id)), store.ErrTaken)
-		must(t, b.RemoveClient(t.Context(), id, revocation(id)))
-		_, err := a.Client(t.Context(), id)
+		must(t, a.Clients.AddClient(t.Context(), client(id)))
+		sameClient(t, read(t, b.Clients, id), client(id))
+		mustBe(t, b.Clients.AddClient(t.Context(), client(id)), store.ErrTaken)
+		must(t, b.Clients.RemoveClient(t.Context(), id, revocation(id)))
+		_, err := a.Clients.Client(t.Context(), id)
 		mustBe(t, err, store.ErrNotFound)
 	}
 	oneWinner(t, race(racers, func(i int) error {
 		if i%2 == 0 {
-			return a.AddClient(t.Context(), client("raced"))
+			return a.Clients.AddClient(t.Context(), client("raced"))
 		}
-		return b.AddClient(t.Context(), client("raced"))
+		return b.Clients.AddClient(t.Context(), client("raced"))
 	}), store.ErrTaken)
-	if got := recorded(t, a); len(got) != 8 {
+	if got := recorded(t, a.Revocations); len(got) != 8 {
 		t.Errorf("the neighbour sees %d revocations, want 8", len(got))
 	}
 }

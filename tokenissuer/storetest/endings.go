@@ -50,7 +50,7 @@ func sameEndings(t *testing.T, s store.Store, ended []store.Revocation, ids ...s
 	t.Helper()
 	sameRevocations(t, s, ended, ids...)
 	for _, id := range ids {
-		if at := readFamily(t, s, id).RevokedAt; !sameTime(at, theEnd.At) {
+		if at := readFamily(t, s.Families, id).RevokedAt; !sameTime(at, theEnd.At) {
 			t.Errorf("family %q has ended at %v, want %v", id, at, theEnd.At)
 		}
 	}
@@ -60,7 +60,7 @@ func sameEndings(t *testing.T, s store.Store, ended []store.Revocation, ids ...s
 func sameRevocations(t *testing.T, s store.Store, ended []store.Revocation, ids ...string) {
 	t.Helper()
 	var got []string
-	feed := recorded(t, s)
+	feed := recorded(t, s.Revocations)
 	for _, r := range ended {
 		got = append(got, r.ID)
 		sameRevocation(t, r, endOf(r.ID, theEnd.Until))
@@ -81,7 +81,7 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 			for _, client := range []string{"app", "web"} {
 				for _, origin := range origins {
 					f := refreshed(fmt.Sprint(round, " ", user, " ", client, " ", origin))
-					f.UserID, f.ClientID, f.Origin = round+user, round+client, origin
+					f.User.ID, f.ClientID, f.Origin = round+user, round+client, origin
 					list = append(list, f)
 				}
 			}
@@ -90,20 +90,20 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 	}
 	matches := func(f *store.TokenFamily, which store.FamilyFilter) bool {
 		named := which.ID != "" || which.UserID != "" || which.ClientID != ""
-		return named && (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.UserID) &&
+		return named && (which.ID == "" || which.ID == f.ID) && (which.UserID == "" || which.UserID == f.User.ID) &&
 			(which.ClientID == "" || which.ClientID == f.ClientID) &&
 			(len(which.Origins) == 0 || slices.Contains(which.Origins, f.Origin))
 	}
 	for combination := 1; combination < 32; combination++ {
 		round := fmt.Sprint("round ", combination, " ")
 		all := families(round)
-		addFamilies(t, s, all...)
+		addFamilies(t, s.Families, all...)
 		var which store.FamilyFilter
 		if combination&1 != 0 {
 			which.ID = all[0].ID
 		}
 		if combination&2 != 0 {
-			which.UserID = all[0].UserID
+			which.UserID = all[0].User.ID
 		}
 		if combination&4 != 0 {
 			which.ClientID = all[0].ClientID
@@ -120,10 +120,10 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 				want = append(want, f.ID)
 			}
 		}
-		sameEndings(t, s, end(t, s, which), want...)
+		sameEndings(t, s, end(t, s.Families, which), want...)
 		for _, f := range all {
 			if !matches(f, which) {
-				sameFamily(t, readFamily(t, s, f.ID), f)
+				sameFamily(t, readFamily(t, s.Families, f.ID), f)
 			}
 		}
 	}
@@ -133,17 +133,17 @@ func endFamiliesThatMatch(t *testing.T, s store.Store) {
 func endFamiliesOfAVersion(t *testing.T, s store.Store) {
 	of := func(id, user, version string) *store.TokenFamily {
 		f := refreshed(id)
-		f.UserID, f.UserVersion = user, version
+		f.User.ID, f.User.Version = user, version
 		return f
 	}
 	stay := []*store.TokenFamily{of("new", "ada", "new"), of("none", "ada", ""), of("bob's", "bob", "old")}
-	addFamilies(t, s, of("old", "ada", "old"), of("older", "ada", "old"))
-	addFamilies(t, s, stay...)
-	sameEndings(t, s, end(t, s, store.FamilyFilter{UserVersion: "old"}))
-	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "new", UserVersion: "old"}))
-	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
+	addFamilies(t, s.Families, of("old", "ada", "old"), of("older", "ada", "old"))
+	addFamilies(t, s.Families, stay...)
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{UserVersion: "old"}))
+	sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "new", UserVersion: "old"}))
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{UserID: "ada", UserVersion: "old"}), "old", "older")
 	for _, f := range stay {
-		sameFamily(t, readFamily(t, s, f.ID), f)
+		sameFamily(t, readFamily(t, s.Families, f.ID), f)
 	}
 }
 
@@ -155,32 +155,32 @@ func endFamiliesWithoutAScope(t *testing.T, s store.Store) {
 		return f
 	}
 	stay := []*store.TokenFamily{of("first", "stay", "public"), of("last", "public", "stay"), of("alone", "stay"), of("other", "go_on")}
-	addFamilies(t, s, stay...)
-	addFamilies(t, s, of("none"), of("longer", "stay.here", "overstay"), of("capitals", "Stay"), of("underscore", "goXon"), of("two", "st", "ay"))
-	which := store.FamilyFilter{UserID: refreshed("").UserID, ExceptScopes: oauth.Scopes{"stay", "go_on"}}
-	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "alone", ExceptScopes: which.ExceptScopes}))
-	sameEndings(t, s, end(t, s, store.FamilyFilter{ExceptScopes: which.ExceptScopes}))
-	sameEndings(t, s, end(t, s, which), "none", "longer", "capitals", "underscore", "two")
+	addFamilies(t, s.Families, stay...)
+	addFamilies(t, s.Families, of("none"), of("longer", "stay.here", "overstay"), of("capitals", "Stay"), of("underscore", "goXon"), of("two", "st", "ay"))
+	which := store.FamilyFilter{UserID: refreshed("").User.ID, ExceptScopes: oauth.Scopes{"stay", "go_on"}}
+	sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "alone", ExceptScopes: which.ExceptScopes}))
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ExceptScopes: which.ExceptScopes}))
+	sameEndings(t, s, end(t, s.Families, which), "none", "longer", "capitals", "underscore", "two")
 	for _, f := range stay {
-		sameFamily(t, readFamily(t, s, f.ID), f)
+		sameFamily(t, readFamily(t, s.Families, f.ID), f)
 	}
 }
 
 // endFamiliesOfNobody: the zero filter matches nothing, however it is written, and a filter without matches ends nothing.
 func endFamiliesOfNobody(t *testing.T, s store.Store) {
-	bare := &store.TokenFamily{ID: "bare", UserDeclared: true, ExpiresAt: now.Add(time.Hour)}
-	addFamilies(t, s, family("f"), bare)
+	bare := &store.TokenFamily{ID: "bare", User: store.FamilyUser{Declared: true}, Validity: store.Validity{ExpiresAt: now.Add(time.Hour)}}
+	addFamilies(t, s.Families, family("f"), bare)
 	for _, which := range []store.FamilyFilter{
 		{}, {Origins: []oauth.GrantType{}}, {UserID: "nobody"}, {ClientID: "nobody"},
 		{Origins: []oauth.GrantType{store.BrowserSession, "code"}}, {UserID: "ada", ClientID: "nobody"},
 		{UserID: "nobody", ClientID: "app"}, {UserID: "app"}, {ClientID: "ada"}, {UserID: "f"},
 		{UserID: "ada", Origins: []oauth.GrantType{oauth.PasswordGrant}},
 	} {
-		sameEndings(t, s, end(t, s, which))
-		sameFamily(t, readFamily(t, s, "f"), family("f"))
-		sameFamily(t, readFamily(t, s, "bare"), bare)
+		sameEndings(t, s, end(t, s.Families, which))
+		sameFamily(t, readFamily(t, s.Families, "f"), family("f"))
+		sameFamily(t, readFamily(t, s.Families, "bare"), bare)
 	}
-	if revoked := recorded(t, s); len(revoked) != 0 {
+	if revoked := recorded(t, s.Revocations); len(revoked) != 0 {
 		t.Errorf("revoked is %v, want nothing", revoked)
 	}
 }
@@ -191,63 +191,63 @@ func endFamiliesWhateverTheirState(t *testing.T, s store.Store) {
 	expired := refreshed("expired")
 	expired.ExpiresAt = now.Add(-48 * time.Hour)
 	failed := family("failed")
-	addFamilies(t, s, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
-	must(t, redeem(t, s, "spent", 1))
-	must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
-	must(t, s.CountCodeFailure(t.Context(), "failed"))
+	addFamilies(t, s.Families, family("unspent"), family("spent"), refreshed("rotated"), expired, failed, family("before"))
+	must(t, redeem(t, s.Families, "spent", 1))
+	must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
+	must(t, s.Families.CountCodeFailure(t.Context(), "failed"))
 	earlier := store.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
-	ended, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "before"}, earlier)
+	ended, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "before"}, earlier)
 	must(t, err)
 	if len(ended) != 1 {
 		t.Fatalf("the first end returned %v", ended)
 	}
 	sameRevocation(t, ended[0], endOf("before", earlier.Until))
 
-	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
 	rotated := refreshed("rotated")
-	rotated.Generation, rotated.RotatedAt = 2, now
+	rotated.Refresh.Generation, rotated.Refresh.RotatedAt = 2, now
 	failed.Code.Failures = 1
 	for _, want := range []*store.TokenFamily{family("unspent"), redeemed(family("spent"), 1), rotated, expired, failed} {
 		want.RevokedAt = theEnd.At
-		sameFamily(t, readFamily(t, s, want.ID), want)
+		sameFamily(t, readFamily(t, s.Families, want.ID), want)
 	}
 	want := family("before")
 	want.RevokedAt = earlier.At
-	sameFamily(t, readFamily(t, s, "before"), want)
-	sameRevocation(t, recorded(t, s)["family before"], endOf("before", earlier.Until))
+	sameFamily(t, readFamily(t, s.Families, "before"), want)
+	sameRevocation(t, recorded(t, s.Revocations)["family before"], endOf("before", earlier.Until))
 
-	sameEndings(t, s, end(t, s, store.FamilyFilter{UserID: "ada"})) // nothing is left to end
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{UserID: "ada"})) // nothing is left to end
 }
 
 // endFamilyByID: the revocation of a family named by id is prolonged, even if it had ended. It keeps the time of its end.
 func endFamilyByID(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("f"), family("other"))
+	addFamilies(t, s.Families, family("f"), family("other"))
 	first := store.Ending{At: now, Until: now.Add(time.Hour)}
 	for _, until := range []store.Ending{first, theEnd} {
-		ended, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, until)
+		ended, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, until)
 		must(t, err)
 		if len(ended) != 1 {
 			t.Fatalf("the end of one family returned %v", ended)
 		}
 		sameRevocation(t, ended[0], endOf("f", until.Until))
-		sameRevocation(t, recorded(t, s)["family f"], endOf("f", until.Until))
+		sameRevocation(t, recorded(t, s.Revocations)["family f"], endOf("f", until.Until))
 		want := family("f")
 		want.RevokedAt = first.At
-		sameFamily(t, readFamily(t, s, "f"), want)
+		sameFamily(t, readFamily(t, s.Families, "f"), want)
 	}
 	// It matches the other members, too, and is the one exception among those that do.
 	which := store.FamilyFilter{ID: "f", UserID: "ada", ClientID: "app", Origins: []oauth.GrantType{oauth.AuthorizationCode}}
-	sameRevocations(t, s, end(t, s, which), "f")
-	sameFamily(t, readFamily(t, s, "other"), family("other"))
+	sameRevocations(t, s, end(t, s.Families, which), "f")
+	sameFamily(t, readFamily(t, s.Families, "other"), family("other"))
 }
 
 // endFamilyByIDThatIsUnknown: a revocation is also recorded for a family that was deleted or never existed, because tokens of it may
 // exist.
 func endFamilyByIDThatIsUnknown(t *testing.T, s store.Store) {
-	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
-	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "nothing"}), "nothing")
-	noFamily(t, s, "nothing")
-	if revoked := recorded(t, s); len(revoked) != 1 {
+	sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "nothing"}), "nothing")
+	sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "nothing"}), "nothing")
+	noFamily(t, s.Families, "nothing")
+	if revoked := recorded(t, s.Revocations); len(revoked) != 1 {
 		t.Errorf("revoked is %v, want the one", revoked)
 	}
 }
@@ -255,15 +255,15 @@ func endFamilyByIDThatIsUnknown(t *testing.T, s store.Store) {
 // endFamilyByIDOfSomebodyElse: a family that does not match the other members stays, and so do its tokens: a user who names another's
 // family ends nothing.
 func endFamilyByIDOfSomebodyElse(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("f"))
+	addFamilies(t, s.Families, family("f"))
 	for _, which := range []store.FamilyFilter{
 		{ID: "f", UserID: "bob"}, {ID: "f", ClientID: "web"}, {ID: "f", UserID: "bob", ClientID: "app"},
 		{ID: "f", UserID: "ada", Origins: []oauth.GrantType{store.BrowserSession}},
 	} {
-		sameRevocations(t, s, end(t, s, which))
-		sameFamily(t, readFamily(t, s, "f"), family("f"))
+		sameRevocations(t, s, end(t, s.Families, which))
+		sameFamily(t, readFamily(t, s.Families, "f"), family("f"))
 	}
-	if revoked := recorded(t, s); len(revoked) != 0 {
+	if revoked := recorded(t, s.Revocations); len(revoked) != 0 {
 		t.Errorf("revoked is %v, want nothing", revoked)
 	}
 }
@@ -273,12 +273,12 @@ func endFamiliesWidens(t *testing.T, s store.Store) {
 	longer := theEnd.Until.AddDate(0, 1, 0)
 	narrow := endOf("narrow", now.Add(time.Hour))
 	narrow.IssuedUntil = now
-	must(t, s.Revoke(t.Context(), narrow, endOf("wide", longer)))
-	addFamilies(t, s, family("narrow"), family("wide"))
-	if ended := end(t, s, store.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
+	must(t, s.Revocations.Revoke(t.Context(), narrow, endOf("wide", longer)))
+	addFamilies(t, s.Families, family("narrow"), family("wide"))
+	if ended := end(t, s.Families, store.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
 		t.Errorf("the end of two families returned %v", ended)
 	}
-	feed := recorded(t, s)
+	feed := recorded(t, s.Revocations)
 	sameRevocation(t, feed["family narrow"], endOf("narrow", theEnd.Until))
 	sameRevocation(t, feed["family wide"], endOf("wide", longer))
 }
@@ -286,26 +286,26 @@ func endFamiliesWidens(t *testing.T, s store.Store) {
 // endFamiliesIsInTheFeed: a reader of the feed gets what every step that ends families recorded, and nothing if nothing ended.
 func endFamiliesIsInTheFeed(t *testing.T, s store.Store) {
 	u, gone := addUser(t, s, user("changed")), addUser(t, s, user("removed"))
-	addFamilies(t, s, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
-	_, position := follow(t, s, store.FeedPosition{})
+	addFamilies(t, s.Families, family("a"), family("b"), familyOf(u, "c"), familyOf(gone, "d"))
+	_, position := follow(t, s.Revocations, store.FeedPosition{})
 	var got map[string]bool
 	next := func(want ...string) {
 		t.Helper()
-		got, position = follow(t, s, position)
+		got, position = follow(t, s.Revocations, position)
 		sameNames(t, got, want...)
 	}
-	end(t, s, store.FamilyFilter{ID: "a"})
+	end(t, s.Families, store.FamilyFilter{ID: "a"})
 	next("family a")
-	end(t, s, store.FamilyFilter{UserID: "ada"})
+	end(t, s.Families, store.FamilyFilter{UserID: "ada"})
 	next("family b")
-	end(t, s, store.FamilyFilter{UserID: "ada"})
+	end(t, s.Families, store.FamilyFilter{UserID: "ada"})
 	next()
-	end(t, s, store.FamilyFilter{ID: "unknown"})
+	end(t, s.Families, store.FamilyFilter{ID: "unknown"})
 	next("family unknown")
-	_, err := s.ChangeUser(t.Context(), "changed", store.UserChange{}, theEnd)
+	_, err := s.Users.ChangeUser(t.Context(), "changed", store.UserChange{}, theEnd)
 	must(t, err)
 	next("family c")
-	_, err = s.RemoveUser(t.Context(), "removed", theEnd)
+	_, err = s.Users.RemoveUser(t.Context(), "removed", theEnd)
 	must(t, err)
 	next("family d")
 }
@@ -318,11 +318,11 @@ func endFamiliesIsOneStep(t *testing.T, s store.Store) {
 		user := fmt.Sprint("user ", round)
 		for i := range families {
 			f := family(fmt.Sprint(user, " family ", i))
-			f.UserID = user
-			addFamilies(t, s, f)
+			f.User.ID = user
+			addFamilies(t, s.Families, f)
 		}
 		watched := watch(t, s, user, families, func() error {
-			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: user}, theEnd)
+			_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: user}, theEnd)
 			return err
 		}, func() bool { return false })
 		must(t, errors.Join(watched...))
@@ -336,16 +336,16 @@ func revocationsAreKeptAsLongAsTokensLive(t *testing.T, s store.Store) {
 		id := lifetime.String()
 		f := refreshed(id)
 		f.TokenLifetime = lifetime
-		addFamilies(t, s, f)
-		sameFamily(t, readFamily(t, s, id), f)
-		must(t, rotate(t, s, id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
-		rotated := readFamily(t, s, id)
+		addFamilies(t, s.Families, f)
+		sameFamily(t, readFamily(t, s.Families, id), f)
+		must(t, rotate(t, s.Families, id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
+		rotated := readFamily(t, s.Families, id)
 		want := endOf(id, rotated.RevokedUntil(theEnd))
-		ended := end(t, s, store.FamilyFilter{ID: id})
+		ended := end(t, s.Families, store.FamilyFilter{ID: id})
 		if len(ended) != 1 {
 			t.Fatalf("%s: %d revocations", id, len(ended))
 		}
 		sameRevocation(t, ended[0], want)
-		sameRevocation(t, recorded(t, s)[name(want)], want)
+		sameRevocation(t, recorded(t, s.Revocations)[name(want)], want)
 	}
 }

@@ -31,7 +31,7 @@ const (
 
 // roundsBetween returns the number of rounds for two stores, which wait for each other's locks, or for one store that is both.
 func roundsBetween(a, b store.Store, one int) int {
-	if a == b {
+	if a.Connection == b.Connection {
 		return one
 	}
 	return leastRounds
@@ -60,14 +60,14 @@ func races(t *testing.T, most int) iter.Seq[int] {
 func watch(t *testing.T, s store.Store, user string, families int, end func() error, begun func() bool) []error {
 	t.Helper()
 	living := func() (int, error) {
-		list, err := s.FamiliesOf(t.Context(), user, time.Time{})
+		list, err := s.Families.FamiliesOf(t.Context(), user, time.Time{})
 		return len(list), err
 	}
 	mustBeOver := func() error {
 		if n, err := living(); err != nil || n != 0 {
 			return fmt.Errorf("the end has begun, and %d families of %q live (%w)", n, user, err)
 		}
-		revoked, _, err := s.Revocations(t.Context(), store.FeedPosition{})
+		revoked, _, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 		for i := range families {
 			id := fmt.Sprint(user, " family ", i)
 			if !slices.ContainsFunc(revoked, func(r store.Revocation) bool { return name(r) == "family "+id }) {
@@ -102,7 +102,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 	t.Helper()
 	const callers = 3
 	noneLives := func() error {
-		list, err := ending.FamiliesOf(t.Context(), u.ID, time.Time{})
+		list, err := ending.Families.FamiliesOf(t.Context(), u.ID, time.Time{})
 		if len(list) != 0 {
 			return fmt.Errorf("round %s: family %q lives after the end of its user", round, list[0].ID)
 		}
@@ -120,7 +120,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 		}
 		for {
 			id := fmt.Sprint(round, " ", i, " ", len(births[i]))
-			if err := Done(adding.AddFamily(t.Context(), familyOf(u, id))); err != nil {
+			if err := Done(adding.Families.AddFamily(t.Context(), familyOf(u, id))); err != nil {
 				refused[i] = id
 				return err
 			}
@@ -134,7 +134,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 	must(t, noneLives())
 	for i, err := range errs[:callers] {
 		mustBe(t, err, Refused(store.UserChanged))
-		noFamily(t, ending, refused[i])
+		noFamily(t, ending.Families, refused[i])
 	}
 	born, revoked := slices.Concat(births[:]...), make([]string, 0, len(ended))
 	for _, r := range ended {
@@ -145,7 +145,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, u *store.User, round s
 		t.Fatalf("round %s: families %q were born, and %q ended", round, born, revoked)
 	}
 	for _, id := range born {
-		if at := readFamily(t, ending, id).RevokedAt; !sameTime(at, theEnd.At) {
+		if at := readFamily(t, ending.Families, id).RevokedAt; !sameTime(at, theEnd.At) {
 			t.Fatalf("family %q has ended at %v, want %v", id, at, theEnd.At)
 		}
 	}
@@ -161,9 +161,9 @@ func familyBornBesideAChange(t *testing.T, ending, adding store.Store) {
 			u = addUser(t, ending, user(fmt.Sprint("user ", round)))
 		}
 		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
-			return ending.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Role = roles[round%len(roles)] }), theEnd)
+			return ending.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Role = roles[round%len(roles)] }), theEnd)
 		})
-		u = readUser(t, ending, u.ID)
+		u = readUser(t, ending.Users, u.ID)
 	}
 }
 
@@ -173,7 +173,7 @@ func familyBornBesideARemoval(t *testing.T, ending, adding store.Store) {
 	for round := range races(t, roundsBetween(ending, adding, raceRounds/3)) {
 		u := addUser(t, ending, user(fmt.Sprint("user ", round)))
 		bornBeside(t, ending, adding, u, fmt.Sprint(round), func() ([]store.Revocation, error) {
-			return ending.RemoveUser(t.Context(), u.ID, theEnd)
+			return ending.Users.RemoveUser(t.Context(), u.ID, theEnd)
 		})
 	}
 }
@@ -188,25 +188,25 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 	}
 	for round := range races(t, roundsBetween(ending, rotating, raceRounds)) {
 		want := refreshed(fmt.Sprint("f", round))
-		want.UserID = "user of " + want.ID
-		addFamilies(t, ending, want)
+		want.User.ID = "user of " + want.ID
+		addFamilies(t, ending.Families, want)
 		var acknowledged atomic.Bool
 		errs := race(2, func(i int) error {
 			if i == 0 {
-				_, err := ending.EndFamilies(t.Context(), filters[round%len(filters)](want.ID), theEnd)
+				_, err := ending.Families.EndFamilies(t.Context(), filters[round%len(filters)](want.ID), theEnd)
 				acknowledged.Store(true)
 				return err
 			}
 			for {
 				late := acknowledged.Load()
-				at := now.Add(time.Duration(want.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
-				if err := rotate(t, rotating, want.ID, want.Generation, store.Rotation{At: at}); err != nil {
+				at := now.Add(time.Duration(want.Refresh.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
+				if err := rotate(t, rotating.Families, want.ID, want.Refresh.Generation, store.Rotation{At: at}); err != nil {
 					return err
 				}
 				if late {
 					return errors.New("a family was rotated after its end was acknowledged")
 				}
-				want.Generation, want.RotatedAt = want.Generation+1, at
+				want.Refresh.Generation, want.Refresh.RotatedAt = want.Refresh.Generation+1, at
 				runtime.Gosched() // gives the end its turn on one processor, too
 			}
 		})
@@ -214,7 +214,7 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 		mustBe(t, errs[1], Refused(store.Revoked))
 		want.RevokedAt = theEnd.At
 		for _, s := range []store.Store{ending, rotating} {
-			sameFamily(t, readFamily(t, s, want.ID), want)
+			sameFamily(t, readFamily(t, s.Families, want.ID), want)
 		}
 		if t.Failed() {
 			return
@@ -227,13 +227,13 @@ func rotationBesideTheEnd(t *testing.T, ending, rotating store.Store) {
 func redemptionBesideTheEnd(t *testing.T, s store.Store) {
 	for round := range races(t, raceRounds/4) {
 		want := family(fmt.Sprint("f", round))
-		addFamilies(t, s, want)
+		addFamilies(t, s.Families, want)
 		errs := race(2, func(i int) error {
 			if i == 0 {
-				_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
+				_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
 				return err
 			}
-			return redeem(t, s, want.ID, 1)
+			return redeem(t, s.Families, want.ID, 1)
 		})
 		must(t, errs[0])
 		refusal := store.Missing // there never was a refresh token
@@ -244,8 +244,8 @@ func redemptionBesideTheEnd(t *testing.T, s store.Store) {
 			mustBe(t, errs[1], Refused(store.Revoked))
 		}
 		want.RevokedAt = theEnd.At
-		sameFamily(t, readFamily(t, s, want.ID), want)
-		mustBe(t, rotate(t, s, want.ID, 1, store.Rotation{At: now}), Refused(refusal))
+		sameFamily(t, readFamily(t, s.Families, want.ID), want)
+		mustBe(t, rotate(t, s.Families, want.ID, 1, store.Rotation{At: now}), Refused(refusal))
 		if t.Failed() {
 			return
 		}

@@ -25,7 +25,7 @@ var familyUserChecks = []check{
 func familyOfAStaleUser(t *testing.T, s store.Store) {
 	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
-			_, err := s.ChangeUser(t.Context(), id, c, theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), id, c, theEnd)
 			return err
 		}
 	}
@@ -51,26 +51,26 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 			}
 			return change(edit(func(u *store.User) { u.Status = active }))(id)
 		}},
-		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
+		{"removed", false, func(id string) error { _, err := s.Users.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
 		u := addUser(t, s, user(c.name))
-		addFamilies(t, s, familyOf(u, c.name+" before"))
+		addFamilies(t, s.Families, familyOf(u, c.name+" before"))
 		must(t, c.step(u.ID))
 		if c.fresh {
-			u = readUser(t, s, u.ID)
+			u = readUser(t, s.Users, u.ID)
 		}
 		refusedAs(t, s, store.UserChanged, c.name, familyOf(u, c.name))
 	}
 	u := addUser(t, s, user("ada"))
 	for _, version := range []string{"", u.Version + " ", "x" + u.Version, "another"} {
 		f := familyOf(u, "version "+version)
-		f.UserVersion = version
+		f.User.Version = version
 		refusedAs(t, s, store.UserChanged, "version "+version, f)
 	}
 	unknown := familyOf(u, "of nobody")
-	unknown.UserID = "nobody"
+	unknown.User.ID = "nobody"
 	refusedAs(t, s, store.UserChanged, "unknown", unknown)
-	unknown.UserVersion = ""
+	unknown.User.Version = ""
 	refusedAs(t, s, store.UserChanged, "unknown, without a version", unknown)
 	disabledFromBirth := user("born disabled")
 	disabledFromBirth.Status = disabled
@@ -79,38 +79,38 @@ func familyOfAStaleUser(t *testing.T, s store.Store) {
 	invited.PasswordHash = none
 	refusedAs(t, s, store.UserChanged, "invited", familyOf(addUser(t, s, invited), "invited"))
 
-	addFamilies(t, s, familyOf(u, "good")) // a family of the user's current version is added
+	addFamilies(t, s.Families, familyOf(u, "good")) // a family of the user's current version is added
 	must(t, change(edit(func(u *store.User) { u.Status = active }))(u.ID))
-	addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
+	addFamilies(t, s.Families, familyOf(readUser(t, s.Users, u.ID), "good again"))
 }
 
 // refusedAs ends the test unless the family is refused for that reason and nothing of it is stored.
 func refusedAs(t *testing.T, s store.Store, why store.Outcome, name string, f *store.TokenFamily) {
 	t.Helper()
 	f.Code.RequestID = "of " + name
-	if err := Done(s.AddFamily(t.Context(), f)); !errors.Is(err, Refused(why)) {
+	if err := Done(s.Families.AddFamily(t.Context(), f)); !errors.Is(err, Refused(why)) {
 		t.Fatalf("%s: adding the family returned %v, want %v", name, err, why)
 	}
-	noFamily(t, s, f.ID)
-	if err := Done(s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour))); err != nil {
+	noFamily(t, s.Families, f.ID)
+	if err := Done(s.Families.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour))); err != nil {
 		t.Fatalf("%s: the request is decided: %v", name, err)
 	}
 }
 
 // familyOfADeclaredUser: a declared user need not be stored, and a stored user of that id, whatever its state, is not the family's user.
 func familyOfADeclaredUser(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("before"))
+	addFamilies(t, s.Families, family("before"))
 	shadow := user("ada")
 	shadow.Status = store.UserDisabled
 	addUser(t, s, shadow)
-	addFamilies(t, s, family("beside"))
+	addFamilies(t, s.Families, family("beside"))
 	withoutVersion := family("without version")
-	withoutVersion.UserVersion = ""
-	addFamilies(t, s, withoutVersion)
-	_, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	withoutVersion.User.Version = ""
+	addFamilies(t, s.Families, withoutVersion)
+	_, err := s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
-	addFamilies(t, s, family("after"))
-	sameFamily(t, readFamily(t, s, "after"), family("after"))
+	addFamilies(t, s.Families, family("after"))
+	sameFamily(t, readFamily(t, s.Families, "after"), family("after"))
 }
 
 // familiesListed: the list has the user's families that are not revoked and expire after the given time, newest first, in full, with an
@@ -122,23 +122,23 @@ func familiesListed(t *testing.T, s store.Store) {
 	}
 	newest, spent, coded, oldest := made(refreshed("a"), 3), made(family("c"), 2), made(family("d"), 1), made(refreshed("b"), 0)
 	revoked, foreign, edge, late := refreshed("revoked"), refreshed("foreign"), refreshed("edge"), refreshed("late")
-	foreign.UserID = "Ada"
+	foreign.User.ID = "Ada"
 	limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
 	edge.ExpiresAt, late.ExpiresAt = limit, limit.Add(-time.Millisecond)
-	addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
-	spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
-	must(t, Used(s.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd)
+	addFamilies(t, s.Families, coded, newest, revoked, foreign, edge, oldest, spent, late)
+	spent.Code.SpentAt, spent.Refresh.RotatedAt, spent.Refresh.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
+	must(t, Used(s.Families.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
+	_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd)
 	must(t, err)
-	list, err := s.FamiliesOf(t.Context(), "ada", limit)
+	list, err := s.Families.FamiliesOf(t.Context(), "ada", limit)
 	must(t, err)
 	sameFamilies(t, list, newest, spent, coded, oldest)
 	for _, none := range []string{"", "nobody", "ad", "ada "} {
-		list, err := s.FamiliesOf(t.Context(), none, limit)
+		list, err := s.Families.FamiliesOf(t.Context(), none, limit)
 		must(t, err)
 		sameFamilies(t, list)
 	}
-	list, err = s.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0))
+	list, err = s.Families.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0))
 	must(t, err)
 	sameFamilies(t, list)
 }
@@ -157,21 +157,21 @@ func sameConsent(t *testing.T, s store.FamilyStore, userID, clientID string, wan
 	}
 }
 
-// consentReadsBack: PutConsent replaces a consent, and DropConsent deletes it. Neither user nor client need be stored.
+// consentReadsBack: PutConsent replaces a consent, or deletes it when there are no scopes. Neither user nor client need be stored.
 func consentReadsBack(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	sameConsent(t, s, "ada", "app")
-	must(t, s.DropConsent(ctx, "ada", "app"))
-	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
-	must(t, s.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
-	sameConsent(t, s, "ada", "app", "public", "trusted", "read:<things>'&")
-	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
-	sameConsent(t, s, "ada", "app", "trusted")
-	must(t, s.DropConsent(ctx, "ada", "app"))
-	sameConsent(t, s, "ada", "app")
-	sameConsent(t, s, "bob", "app", "public")
-	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
-	sameConsent(t, s, "ada", "app", "public")
+	sameConsent(t, s.Families, "ada", "app")
+	must(t, s.Families.PutConsent(ctx, "ada", "app", nil, time.Time{}))
+	must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
+	must(t, s.Families.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
+	sameConsent(t, s.Families, "ada", "app", "public", "trusted", "read:<things>'&")
+	must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
+	sameConsent(t, s.Families, "ada", "app", "trusted")
+	must(t, s.Families.PutConsent(ctx, "ada", "app", nil, time.Time{}))
+	sameConsent(t, s.Families, "ada", "app")
+	sameConsent(t, s.Families, "bob", "app", "public")
+	must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
+	sameConsent(t, s.Families, "ada", "app", "public")
 }
 
 // consentNamesAreBytes (T15): a consent belongs to exactly one user and one client, even if the concatenation of their ids is ambiguous.
@@ -179,34 +179,34 @@ func consentNamesAreBytes(t *testing.T, s store.Store) {
 	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a b", "c"}, {"a", "b c"}, {"a:b", "c"}, {"a", "b:c"}, {"a|b", "c"}, {"a", "b|c"},
 		{"a/b", "c"}, {"a", "b/c"}, {"a,b", "c"}, {"a", "b,c"}, {"bc", "a"}, {"A", "bc"}, {"a ", "bc"}, {"%", "%"}, {"_", "bc"}}
 	for i, p := range pairs {
-		must(t, s.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
+		must(t, s.Families.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
 	}
-	must(t, s.DropConsent(t.Context(), "%", "%"))
+	must(t, s.Families.PutConsent(t.Context(), "%", "%", nil, time.Time{}))
 	for i, p := range pairs {
 		if p[0] != "%" {
-			sameConsent(t, s, p[0], p[1], fmt.Sprint("scope", i))
+			sameConsent(t, s.Families, p[0], p[1], fmt.Sprint("scope", i))
 		}
 	}
-	sameConsent(t, s, "%", "%")
-	sameConsent(t, s, "a", "c")
+	sameConsent(t, s.Families, "%", "%")
+	sameConsent(t, s.Families, "a", "c")
 }
 
 // consentEndsWithTheUser: removing a user deletes its consents, and no other user's. A change of the user keeps them.
 func consentEndsWithTheUser(t *testing.T, s store.Store) {
 	for _, id := range []string{"ada", "Ada", "bob"} {
 		addUser(t, s, user(id))
-		must(t, s.PutConsent(t.Context(), id, "app", oauth.Scopes{"public"}, now))
-		must(t, s.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
+		must(t, s.Families.PutConsent(t.Context(), id, "app", oauth.Scopes{"public"}, now))
+		must(t, s.Families.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
 	}
 	locked := store.UserLocked
-	_, err := s.ChangeUser(t.Context(), "bob", edit(func(u *store.User) { u.Status = locked }), theEnd)
+	_, err := s.Users.ChangeUser(t.Context(), "bob", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
-	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	_, err = s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
-	sameConsent(t, s, "ada", "app")
-	sameConsent(t, s, "ada", "App")
+	sameConsent(t, s.Families, "ada", "app")
+	sameConsent(t, s.Families, "ada", "App")
 	for _, id := range []string{"Ada", "bob"} {
-		sameConsent(t, s, id, "app", "public")
-		sameConsent(t, s, id, "App", "trusted")
+		sameConsent(t, s.Families, id, "app", "public")
+		sameConsent(t, s.Families, id, "App", "trusted")
 	}
 }

@@ -60,18 +60,18 @@ func sameIdentity(t *testing.T, got, want store.Identity) {
 // sameIdentities compares a user's stored identities with want, by both reads, and checks whether the user is External.
 func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
 	t.Helper()
-	list, err := s.Identities(t.Context(), userID)
+	list, err := s.Identities.Identities(t.Context(), userID)
 	must(t, err)
 	if len(list) != len(want) {
 		t.Fatalf("%q has %+v, want %+v", userID, list, want)
 	}
 	for i := range want {
 		sameIdentity(t, list[i], want[i])
-		found, err := s.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject)
+		found, err := s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject)
 		must(t, err)
 		sameIdentity(t, found, want[i])
 	}
-	u, err := s.User(t.Context(), userID)
+	u, err := s.Users.User(t.Context(), userID)
 	if !errors.Is(err, store.ErrNotFound) && (err != nil || u.External != (len(want) > 0)) {
 		t.Errorf("%q is external: %t with %d identities (%v)", userID, u.External, len(want), err)
 	}
@@ -80,22 +80,24 @@ func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Id
 // noIdentity ends the test if the identity exists.
 func noIdentity(t *testing.T, s store.Store, provider, subject string) {
 	t.Helper()
-	_, err := s.UserByIdentity(t.Context(), provider, subject)
+	_, err := s.Identities.UserByIdentity(t.Context(), provider, subject)
 	mustBe(t, err, store.ErrNotFound)
 }
 
 func identityCalls(s store.Store) []call {
 	return []call{
-		{"UserByIdentity", func(ctx context.Context) error { _, err := s.UserByIdentity(ctx, "corp", "ada"); return err }},
-		{"Identities", func(ctx context.Context) error { _, err := s.Identities(ctx, "ada"); return err }},
-		{"LinkIdentity", func(ctx context.Context) error { return s.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
+		{"UserByIdentity", func(ctx context.Context) error { _, err := s.Identities.UserByIdentity(ctx, "corp", "ada"); return err }},
+		{"Identities", func(ctx context.Context) error { _, err := s.Identities.Identities(ctx, "ada"); return err }},
+		{"LinkIdentity", func(ctx context.Context) error { return s.Identities.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"AddExternalUser", func(ctx context.Context) error {
-			return s.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
+			return s.Users.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
 		}},
-		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
-		{"IdentitySources", func(ctx context.Context) error { _, err := s.IdentitySources(ctx, "corp"); return err }},
+		{"TouchIdentity", func(ctx context.Context) error {
+			return s.Identities.TouchIdentity(ctx, identity("corp", "ada", "ada"))
+		}},
+		{"IdentitySources", func(ctx context.Context) error { _, err := s.Identities.IdentitySources(ctx, "corp"); return err }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
-			_, err := s.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
+			_, err := s.Identities.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
 			return err
 		}},
 	}
@@ -109,27 +111,27 @@ func identitiesReadBack(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	first, second, third := identity("corp", "1", "ada"), identity("corp", "0", "ada"), identity("acme é'", "Subject \U0001F98A \"'", "ada")
 	for _, i := range []store.Identity{first, second, third} {
-		must(t, s.LinkIdentity(t.Context(), i))
+		must(t, s.Identities.LinkIdentity(t.Context(), i))
 	}
 	sameIdentities(t, s, "ada", third, second, first)
 	again := first
 	again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
-	must(t, s.LinkIdentity(t.Context(), again))
+	must(t, s.Identities.LinkIdentity(t.Context(), again))
 	first.LastUsedAt, first.Vouches = again.LastUsedAt, false
 	sameIdentities(t, s, "ada", third, second, first)
-	after := readUser(t, s, "ada")
+	after := readUser(t, s.Users, "ada")
 	if after.Version != u.Version || !after.External || u.External {
 		t.Errorf("the user was\n%+v and is\n%+v", u, after)
 	}
 	sameUser(t, after, user("ada"))
-	byEmail, err := s.UserByEmail(t.Context(), u.Email)
-	if err != nil || !byEmail.External || !listUsers(t, s, "")[0].External {
+	byEmail, err := s.Users.UserByEmail(t.Context(), u.Email)
+	if err != nil || !byEmail.External || !listUsers(t, s.Users, "")[0].External {
 		t.Errorf("by another read the user is not external: %v", err)
 	}
 
-	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 	sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
-	mustBe(t, s.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
+	mustBe(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
 	noIdentity(t, s, "corp", "2")
 }
 
@@ -137,16 +139,16 @@ func identitiesReadBack(t *testing.T, s store.Store) {
 func identityOfAnother(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 	taken := identity("corp", "1", "bob")
 	taken.LastUsedAt = now.Add(time.Hour)
-	mustBe(t, s.LinkIdentity(t.Context(), taken), store.ErrTaken)
-	mustBe(t, s.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
+	mustBe(t, s.Identities.LinkIdentity(t.Context(), taken), store.ErrTaken)
+	mustBe(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
 	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
 	sameIdentities(t, s, "bob")
 	sameIdentities(t, s, "eve")
-	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "bob")))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "bob")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
 	sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
 }
 
@@ -159,7 +161,7 @@ func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
 			addUser(t, a, user(fmt.Sprint(round, " ", i)))
 		}
 		errs := race(racers, func(i int) error {
-			return stores[i%2].LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
+			return stores[i%2].Identities.LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
 		})
 		oneWinner(t, errs, store.ErrTaken)
 		for i, err := range errs {
@@ -175,12 +177,12 @@ func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
 
 // externalUserIsOneStep (P102): a user created with a taken id, address or identity → refused whole: no user, no identity.
 func externalUserIsOneStep(t *testing.T, s store.Store) {
-	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
 	first := identity("corp", "1", "somebody else")
 	first.Created = true
-	must(t, s.AddUser(t.Context(), external("ada"), false, first))
+	must(t, s.Users.AddUser(t.Context(), external("ada"), false, first))
 	want := external("ada")
-	sameUser(t, readUser(t, s, "ada"), want)
+	sameUser(t, readUser(t, s.Users, "ada"), want)
 	first.UserID = "ada"
 	sameIdentities(t, s, "ada", first)
 
@@ -196,19 +198,19 @@ func externalUserIsOneStep(t *testing.T, s store.Store) {
 		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
 		{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
 	} {
-		if err := s.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
+		if err := s.Users.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
 			t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
 		}
 		noIdentity(t, s, "corp", "2")
 		sameIdentities(t, s, "ada", first)
-		if list := listUsers(t, s, ""); len(list) != 1 {
+		if list := listUsers(t, s.Users, ""); len(list) != 1 {
 			t.Fatalf("%s: there are %d users", c.name, len(list))
 		}
 	}
-	must(t, s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
-	_, err := s.RemoveUser(t.Context(), "bob", theEnd)
+	must(t, s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
+	_, err := s.Users.RemoveUser(t.Context(), "bob", theEnd)
 	must(t, err)
-	if err := s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
+	if err := s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
 		t.Errorf("the id of a user who was removed: %v", err)
 	}
 	noIdentity(t, s, "corp", "2")
@@ -221,12 +223,12 @@ func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
 		subject := fmt.Sprint("subject ", round)
 		errs := race(racers, func(i int) error {
 			id := fmt.Sprint(round, " ", i)
-			return stores[i%2].AddUser(t.Context(), external(id), true, identity("corp", subject, id))
+			return stores[i%2].Users.AddUser(t.Context(), external(id), true, identity("corp", subject, id))
 		})
 		oneWinner(t, errs, store.ErrTaken)
 		id := fmt.Sprint(round, " ", slices.Index(errs, nil))
 		sameIdentities(t, b, id, identity("corp", subject, id))
-		if list := listUsers(t, a, ""); len(list) != round+1 {
+		if list := listUsers(t, a.Users, ""); len(list) != round+1 {
 			t.Fatalf("round %d: there are %d users", round, len(list))
 		}
 	}
@@ -236,18 +238,18 @@ func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
 func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
-	_, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
+	_, err := s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
 	sameIdentities(t, s, "ada")
 	noIdentity(t, s, "corp", "1")
 	sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
 
 	// A user who had been declared, and is added now.
-	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 	addUser(t, s, user("eve"))
 	sameIdentities(t, s, "eve")
 	noIdentity(t, s, "corp", "eve")
@@ -260,10 +262,10 @@ func linkedBesideTheRemoval(t *testing.T, removing, linking store.Store) {
 		u := addUser(t, removing, user(fmt.Sprint("user ", round)))
 		errs := race(3, func(i int) error {
 			if i == 0 {
-				_, err := removing.RemoveUser(t.Context(), u.ID, theEnd)
+				_, err := removing.Users.RemoveUser(t.Context(), u.ID, theEnd)
 				return err
 			}
-			return linking.LinkIdentity(t.Context(), identity("corp", fmt.Sprint(round, " ", i), u.ID))
+			return linking.Identities.LinkIdentity(t.Context(), identity("corp", fmt.Sprint(round, " ", i), u.ID))
 		})
 		must(t, errs[0])
 		for i, err := range errs[1:] {
@@ -282,32 +284,32 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 		t.Errorf("%+v is active", invited)
 	}
 	refusedAs(t, s, store.UserChanged, "without a password", familyOf(invited, "too early"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
-	u := readUser(t, s, "invited")
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+	u := readUser(t, s.Users, "invited")
 	if !u.IsActive() {
 		t.Errorf("%+v is not active", u)
 	}
 	coded, rotated := familyOf(u, "coded"), refreshed("rotated")
-	rotated.UserID, rotated.UserVersion, rotated.UserDeclared = u.ID, u.Version, false
-	coded.Provider = "corp"
-	addFamilies(t, s, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
-	sameFamily(t, readFamily(t, s, "coded"), coded)
-	must(t, redeem(t, s, "coded", 1))
-	must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
+	rotated.User.ID, rotated.User.Version, rotated.User.Declared = u.ID, u.Version, false
+	coded.SignIn.Provider = "corp"
+	addFamilies(t, s.Families, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
+	sameFamily(t, readFamily(t, s.Families, "coded"), coded)
+	must(t, redeem(t, s.Families, "coded", 1))
+	must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
 
-	ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd)
+	ended, err := s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd)
 	must(t, err)
 	sameEndings(t, s, ended, "coded")
-	mustBe(t, redeem(t, s, "late", 1), Refused(store.UserChanged))
-	mustBe(t, rotate(t, s, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
+	mustBe(t, redeem(t, s.Families, "late", 1), Refused(store.UserChanged))
+	mustBe(t, rotate(t, s.Families, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
 	refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
 	refusedAs(t, s, store.UserChanged, "by nobody", createdBy(u, "by nobody"))
 
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
 	disabled := store.UserDisabled
-	_, err = s.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = disabled }), theEnd)
+	_, err = s.Users.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = disabled }), theEnd)
 	must(t, err)
-	if u = readUser(t, s, "invited"); u.IsActive() || !u.External {
+	if u = readUser(t, s.Users, "invited"); u.IsActive() || !u.External {
 		t.Errorf("the disabled user is %+v", u)
 	}
 	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
@@ -316,9 +318,9 @@ func familiesOfExternalUsers(t *testing.T, s store.Store) {
 // unlinkIdentity (P106): one of two identities unlinked → the user stays External; the last one → no longer.
 func unlinkIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 	noneToUnlink(t, s, "corp", "unknown", "ada")
 	noneToUnlink(t, s, "corp", "1", "bob")
 	unlink(t, s, "corp", "1", "ada")
@@ -328,22 +330,22 @@ func unlinkIdentity(t *testing.T, s store.Store) {
 	sameIdentities(t, s, "ada")
 	unlink(t, s, "corp", "eve", "eve")
 	sameIdentities(t, s, "eve")
-	sameUser(t, readUser(t, s, "ada"), user("ada"))
+	sameUser(t, readUser(t, s.Users, "ada"), user("ada"))
 }
 
 // unlinkedBesideALink (P106): a user who gets one identity while another is unlinked is External. Stores are two on one place, or one
 // twice.
 func unlinkedBesideALink(t *testing.T, a, b store.Store) {
 	addUser(t, a, user("ada"))
-	must(t, a.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
+	must(t, a.Identities.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
 	for round := range races(t, 40) {
 		old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
 		must(t, errors.Join(race(2, func(i int) error {
 			if i == 0 {
-				_, err := a.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd)
+				_, err := a.Identities.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd)
 				return err
 			}
-			return b.LinkIdentity(t.Context(), next)
+			return b.Identities.LinkIdentity(t.Context(), next)
 		})...))
 		sameIdentities(t, b, "ada", next)
 	}
@@ -354,7 +356,7 @@ func identitiesAreBytes(t *testing.T, s store.Store) {
 	subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
 	for i, subject := range subjects {
 		id := fmt.Sprint("user ", i)
-		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
 	}
 	for i, subject := range subjects {
 		id := fmt.Sprint("user ", i)
@@ -375,22 +377,22 @@ func identitiesAreBytes(t *testing.T, s store.Store) {
 func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
 	addUser(t, s, user("ada"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
 	unlink(t, s, "corp", "gone", "ada")
-	must(t, s.AddUser(t.Context(), external("bob"), true, identity("corp", "2", "bob")))
-	addFamilies(t, s, session("sign-in"), hostSession("sign-in", "host"))
-	end(t, s, store.FamilyFilter{ID: "sign-in"})
+	must(t, s.Users.AddUser(t.Context(), external("bob"), true, identity("corp", "2", "bob")))
+	addFamilies(t, s.Families, session("sign-in"), hostSession("sign-in", "host"))
+	end(t, s.Families, store.FamilyFilter{ID: "sign-in"})
 	must(t, s.Close())
 
 	s = open()
 	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
 	sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
 	noIdentity(t, s, "corp", "gone")
-	if at := readFamily(t, s, "host").RevokedAt; !sameTime(at, theEnd.At) {
+	if at := readFamily(t, s.Families, "host").RevokedAt; !sameTime(at, theEnd.At) {
 		t.Errorf("the host session has ended at %v", at)
 	}
-	addFamilies(t, s, familyOf(readUser(t, s, "bob"), "of bob"))
+	addFamilies(t, s.Families, familyOf(readUser(t, s.Users, "bob"), "of bob"))
 	must(t, s.Close())
 }
 
@@ -398,7 +400,7 @@ func identitiesSurviveClose(t *testing.T, open func() store.Store) {
 func sourcesOfIdentities(t *testing.T, s store.Store) {
 	holdSources := func(provider string, want ...string) {
 		t.Helper()
-		got, err := s.IdentitySources(t.Context(), provider)
+		got, err := s.Identities.IdentitySources(t.Context(), provider)
 		must(t, err)
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("the sources of %q are %q, want %q", provider, got, want)
@@ -413,7 +415,7 @@ func sourcesOfIdentities(t *testing.T, s store.Store) {
 	const gitHub, before, after = "github https://github.com", "openid https://old.example", "openid https://new.example"
 	touched, linked, other := at("corp", "1", gitHub), at("corp", "2", before), at("other", "3", gitHub)
 	for _, i := range []store.Identity{touched, linked, other, at("corp", "4", before)} {
-		must(t, s.LinkIdentity(t.Context(), i))
+		must(t, s.Identities.LinkIdentity(t.Context(), i))
 	}
 	holdSources("corp", gitHub, before)
 	holdSources("other", gitHub)
@@ -421,8 +423,8 @@ func sourcesOfIdentities(t *testing.T, s store.Store) {
 		holdSources(strange)
 	}
 	touched.Source, linked.Source = after, after
-	must(t, s.TouchIdentity(t.Context(), touched))
-	must(t, s.LinkIdentity(t.Context(), linked))
+	must(t, s.Identities.TouchIdentity(t.Context(), touched))
+	must(t, s.Identities.LinkIdentity(t.Context(), linked))
 	holdSources("corp", after, before)
 	sameIdentities(t, s, "ada", touched, linked, at("corp", "4", before), other)
 }

@@ -25,7 +25,7 @@ var logoutChecks = []check{
 // telling returns a family of the client that was approved in a session, with TellsLogout.
 func telling(sessionID, clientID string) *store.TokenFamily {
 	f := approvedIn(sessionID, sessionID+" "+clientID)
-	f.SessionID, f.ClientID, f.TellsLogout = sessionID, clientID, true
+	f.SignIn.SessionID, f.ClientID, f.TellsLogout = sessionID, clientID, true
 	return f
 }
 
@@ -36,19 +36,19 @@ func dueLogout(sessionID, clientID, userID string) store.Logout {
 
 func logoutCalls(s store.Store) []call {
 	return []call{
-		{"DueLogouts", func(ctx context.Context) error { _, err := s.DueLogouts(ctx, theEnd.At, 10); return err }},
+		{"DueLogouts", func(ctx context.Context) error { _, err := s.Logouts.DueLogouts(ctx, theEnd.At, 10); return err }},
 		{"PostponeLogout", func(ctx context.Context) error {
-			return s.PostponeLogout(ctx, dueLogout("session", "told", "ada"), theEnd.At.Add(time.Minute))
+			return s.Logouts.PostponeLogout(ctx, dueLogout("session", "told", "ada"), theEnd.At.Add(time.Minute))
 		}},
-		{"DropLogout", func(ctx context.Context) error { return s.DropLogout(ctx, dueLogout("session", "told", "ada")) }},
-		{"SessionClients", func(ctx context.Context) error { _, err := s.SessionClients(ctx, "session"); return err }},
+		{"DropLogout", func(ctx context.Context) error { return s.Logouts.DropLogout(ctx, dueLogout("session", "told", "ada")) }},
+		{"SessionClients", func(ctx context.Context) error { _, err := s.Logouts.SessionClients(ctx, "session"); return err }},
 	}
 }
 
 // due returns what is due at theEnd, by session and client.
 func due(t *testing.T, s store.Store) (names []string) {
 	t.Helper()
-	list, err := s.DueLogouts(t.Context(), theEnd.At, 1000)
+	list, err := s.Logouts.DueLogouts(t.Context(), theEnd.At, 1000)
 	must(t, err)
 	for _, l := range list {
 		if want := dueLogout(l.SessionID, l.ClientID, l.UserID); !sameTime(l.DueAt, want.DueAt) || !sameTime(l.EndedAt, want.EndedAt) || l.Attempts != 0 {
@@ -63,7 +63,7 @@ func due(t *testing.T, s store.Store) (names []string) {
 // clientsOf returns the clients of sessions.
 func clientsOf(t *testing.T, s store.Store, sessionIDs ...string) map[string][]string {
 	t.Helper()
-	found, err := s.SessionClients(t.Context(), sessionIDs...)
+	found, err := s.Logouts.SessionClients(t.Context(), sessionIDs...)
 	must(t, err)
 	return found
 }
@@ -73,34 +73,34 @@ func clientsOf(t *testing.T, s store.Store, sessionIDs ...string) map[string][]s
 func logoutsAreDueWhenTheSessionEnds(t *testing.T, s store.Store) {
 	ends := map[string]func(u *store.User) error{
 		"by id": func(*store.User) error {
-			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "session by id"}, theEnd)
+			_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "session by id"}, theEnd)
 			return err
 		},
 		"by id and user": func(u *store.User) error {
-			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "session by id and user", UserID: u.ID}, theEnd)
+			_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "session by id and user", UserID: u.ID}, theEnd)
 			return err
 		},
 		"by user": func(u *store.User) error {
-			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: u.ID, UserVersion: u.Version}, theEnd)
+			_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: u.ID, UserVersion: u.Version}, theEnd)
 			return err
 		},
 		"change": func(u *store.User) error {
 			disabled := store.UserDisabled
-			_, err := s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Status = disabled }), theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 			return err
 		},
-		"removal": func(u *store.User) error { _, err := s.RemoveUser(t.Context(), u.ID, theEnd); return err },
+		"removal": func(u *store.User) error { _, err := s.Users.RemoveUser(t.Context(), u.ID, theEnd); return err },
 	}
 	var users []*store.User
 	for _, way := range slices.Sorted(maps.Keys(ends)) {
 		u := addUser(t, s, user("user "+way))
 		own := func(f *store.TokenFamily) *store.TokenFamily {
-			f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, false
+			f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, false
 			return f
 		}
 		again := own(telling("session "+way, "web"))
 		again.ID, again.Code.RequestID = "again "+way, "again "+way
-		addFamilies(t, s, own(session("session "+way)), own(telling("session "+way, "web")), own(telling("session "+way, "app")), again)
+		addFamilies(t, s.Families, own(session("session "+way)), own(telling("session "+way, "web")), own(telling("session "+way, "app")), again)
 		if got, want := clientsOf(t, s, "session "+way, "unknown"), map[string][]string{"session " + way: {"app", "web"}}; !reflect.DeepEqual(got, want) {
 			t.Fatalf("the clients are %v, want %v", got, want)
 		}
@@ -126,27 +126,27 @@ func logoutsAreDueWhenTheSessionEnds(t *testing.T, s store.Store) {
 func whoIsNotTold(t *testing.T, s store.Store) {
 	silent := telling("session", "silent")
 	silent.TellsLogout = false
-	addFamilies(t, s, session("session"), session("ended"), silent)
-	end(t, s, store.FamilyFilter{ID: "ended"})
-	if outcome, err := s.AddFamily(t.Context(), telling("ended", "late")); outcome != store.Revoked || err != nil {
+	addFamilies(t, s.Families, session("session"), session("ended"), silent)
+	end(t, s.Families, store.FamilyFilter{ID: "ended"})
+	if outcome, err := s.Families.AddFamily(t.Context(), telling("ended", "late")); outcome != store.Revoked || err != nil {
 		t.Fatalf("a family of a session that has ended: %v, %v", outcome, err)
 	}
 	decided := telling("session", "decided")
 	decided.Code.RequestID = silent.Code.RequestID
-	if outcome, err := s.AddFamily(t.Context(), decided); outcome != store.Replayed || err != nil {
+	if outcome, err := s.Families.AddFamily(t.Context(), decided); outcome != store.Replayed || err != nil {
 		t.Fatalf("a family of a request that was decided: %v, %v", outcome, err)
 	}
 	stale := telling("session", "stale")
-	stale.UserDeclared = false
-	if outcome, err := s.AddFamily(t.Context(), stale); outcome != store.UserChanged || err != nil {
+	stale.User.Declared = false
+	if outcome, err := s.Families.AddFamily(t.Context(), stale); outcome != store.UserChanged || err != nil {
 		t.Fatalf("a family of nobody: %v, %v", outcome, err)
 	}
 	if got := clientsOf(t, s, "session", "ended"); len(got) > 0 {
 		t.Errorf("to be told are %v", got)
 	}
 	told := telling("session", "told")
-	addFamilies(t, s, told)
-	end(t, s, store.FamilyFilter{ID: told.ID})
+	addFamilies(t, s.Families, told)
+	end(t, s.Families, store.FamilyFilter{ID: told.ID})
 	if got := due(t, s); len(got) > 0 {
 		t.Errorf("the session lives, and due are %q", got)
 	}
@@ -159,13 +159,13 @@ func whoIsNotTold(t *testing.T, s store.Store) {
 func approvedBesideTheEndIsTold(t *testing.T, ending, adding store.Store) {
 	for round := range 8 {
 		id := fmt.Sprint("session ", round)
-		addFamilies(t, ending, session(id))
+		addFamilies(t, ending.Families, session(id))
 		errs := race(racers, func(i int) error {
 			if i == racers/2 {
-				_, err := ending.EndFamilies(t.Context(), []store.FamilyFilter{{ID: id}, {UserID: "ada"}}[round%2], theEnd)
+				_, err := ending.Families.EndFamilies(t.Context(), []store.FamilyFilter{{ID: id}, {UserID: "ada"}}[round%2], theEnd)
 				return err
 			}
-			return Done(adding.AddFamily(t.Context(), telling(id, fmt.Sprint("client ", i))))
+			return Done(adding.Families.AddFamily(t.Context(), telling(id, fmt.Sprint("client ", i))))
 		})
 		told := due(t, ending)
 		for i, err := range errs {
@@ -184,38 +184,38 @@ func approvedBesideTheEndIsTold(t *testing.T, ending, adding store.Store) {
 
 // oneCallerGetsALogout (T161): several nodes see a due logout → exactly one gets it.
 func oneCallerGetsALogout(t *testing.T, s store.Store) {
-	addFamilies(t, s, session("session"), telling("session", "app"))
+	addFamilies(t, s.Families, session("session"), telling("session", "app"))
 	living := dueLogout("session", "app", "ada")
-	mustBe(t, s.PostponeLogout(t.Context(), living, theEnd.At), store.ErrNotFound)
-	must(t, s.DropLogout(t.Context(), living)) // the session lives
-	end(t, s, store.FamilyFilter{ID: "session"})
-	list, err := s.DueLogouts(t.Context(), theEnd.At, 10)
+	mustBe(t, s.Logouts.PostponeLogout(t.Context(), living, theEnd.At), store.ErrNotFound)
+	must(t, s.Logouts.DropLogout(t.Context(), living)) // the session lives
+	end(t, s.Families, store.FamilyFilter{ID: "session"})
+	list, err := s.Logouts.DueLogouts(t.Context(), theEnd.At, 10)
 	must(t, err)
 	if len(list) != 1 {
 		t.Fatalf("due are %+v", list)
 	}
 	logout, next := list[0], theEnd.At.Add(time.Minute)
 	logout.Attempts = 7
-	oneWinner(t, race(racers, func(int) error { return s.PostponeLogout(t.Context(), logout, next) }), store.ErrNotFound)
+	oneWinner(t, race(racers, func(int) error { return s.Logouts.PostponeLogout(t.Context(), logout, next) }), store.ErrNotFound)
 	if got := due(t, s); len(got) > 0 {
 		t.Errorf("somebody has it, and due are %q", got)
 	}
-	list, err = s.DueLogouts(t.Context(), next, 10)
+	list, err = s.Logouts.DueLogouts(t.Context(), next, 10)
 	must(t, err)
 	if len(list) != 1 || list[0].Attempts != 7 || !sameTime(list[0].DueAt, next) || !sameTime(list[0].EndedAt, theEnd.At) {
 		t.Errorf("later there are due %+v", list)
 	}
-	must(t, s.DropLogout(t.Context(), logout)) // with the earlier DueAt
-	must(t, s.DropLogout(t.Context(), logout))
-	mustBe(t, s.PostponeLogout(t.Context(), list[0], next), store.ErrNotFound)
+	must(t, s.Logouts.DropLogout(t.Context(), logout)) // with the earlier DueAt
+	must(t, s.Logouts.DropLogout(t.Context(), logout))
+	mustBe(t, s.Logouts.PostponeLogout(t.Context(), list[0], next), store.ErrNotFound)
 }
 
 // dueLogoutsInOrder (T161): the longest due come first, as many as were asked for.
 func dueLogoutsInOrder(t *testing.T, s store.Store) {
 	for i, id := range []string{"b", "c", "a"} {
-		addFamilies(t, s, session(id), telling(id, "app"))
+		addFamilies(t, s.Families, session(id), telling(id, "app"))
 		at := store.Ending{At: theEnd.At.Add(time.Duration(i) * time.Second), Until: theEnd.Until}
-		_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: id}, at)
+		_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: id}, at)
 		must(t, err)
 	}
 	for _, c := range []struct {
@@ -223,7 +223,7 @@ func dueLogoutsInOrder(t *testing.T, s store.Store) {
 		limit int
 		want  []string
 	}{{-time.Second, 9, nil}, {time.Second, 9, []string{"b", "c"}}, {time.Hour, 9, []string{"b", "c", "a"}}, {time.Hour, 2, []string{"b", "c"}}} {
-		list, err := s.DueLogouts(t.Context(), theEnd.At.Add(c.after), c.limit)
+		list, err := s.Logouts.DueLogouts(t.Context(), theEnd.At.Add(c.after), c.limit)
 		must(t, err)
 		var got []string
 		for _, l := range list {
@@ -239,11 +239,11 @@ func dueLogoutsInOrder(t *testing.T, s store.Store) {
 func logoutsGoWithTheirSession(t *testing.T, s store.Store) {
 	long := session("long")
 	long.ExpiresAt = now.AddDate(0, 1, 0)
-	addFamilies(t, s, session("session"), telling("session", "app"), session("due"), telling("due", "app"), long, telling("long", "app"))
-	end(t, s, store.FamilyFilter{ID: "due"})
+	addFamilies(t, s.Families, session("session"), telling("session", "app"), session("due"), telling("due", "app"), long, telling("long", "app"))
+	end(t, s.Families, store.FamilyFilter{ID: "due"})
 	for more := true; more; {
 		var err error
-		more, err = s.DropFamilies(t.Context(), now.AddDate(0, 0, 7))
+		more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now.AddDate(0, 0, 7))
 		must(t, err)
 	}
 	if got := due(t, s); len(got) > 0 {
@@ -258,18 +258,18 @@ func logoutsGoWithTheirSession(t *testing.T, s store.Store) {
 // attempts.
 func logoutsSurviveClose(t *testing.T, open func() store.Store) {
 	s := open()
-	addFamilies(t, s, session("due"), telling("due", "app"), telling("due", "tried"), session("live"), telling("live", "app"))
-	end(t, s, store.FamilyFilter{ID: "due"})
+	addFamilies(t, s.Families, session("due"), telling("due", "app"), telling("due", "tried"), session("live"), telling("live", "app"))
+	end(t, s.Families, store.FamilyFilter{ID: "due"})
 	tried, next := dueLogout("due", "tried", "ada"), theEnd.At.Add(time.Minute)
 	tried.Attempts = 1
-	must(t, s.PostponeLogout(t.Context(), tried, next))
+	must(t, s.Logouts.PostponeLogout(t.Context(), tried, next))
 	must(t, s.Close())
 
 	s = open()
 	if got, want := due(t, s), []string{"due app of ada"}; !slices.Equal(got, want) {
 		t.Errorf("due are %q, want %q", got, want)
 	}
-	if list, err := s.DueLogouts(t.Context(), next, 10); err != nil || len(list) != 2 || list[1].ClientID != "tried" || list[1].Attempts != 1 {
+	if list, err := s.Logouts.DueLogouts(t.Context(), next, 10); err != nil || len(list) != 2 || list[1].ClientID != "tried" || list[1].Attempts != 1 {
 		t.Errorf("later there are due %+v, %v", list, err)
 	}
 	if got := clientsOf(t, s, "live")["live"]; !slices.Equal(got, []string{"app"}) {

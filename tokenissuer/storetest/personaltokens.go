@@ -72,12 +72,17 @@ func tokensOf(t *testing.T, s store.PersonalTokenStore, userID string) (ids []st
 
 func personalTokenCalls(s store.Store) []call {
 	return []call{
-		{"AddPersonalToken", func(ctx context.Context) error { return s.AddPersonalToken(ctx, declaredToken("new", "declared"), "") }},
-		{"PersonalToken", func(ctx context.Context) error { _, err := s.PersonalToken(ctx, digest("t")); return err }},
-		{"PersonalTokens", func(ctx context.Context) error { _, err := s.PersonalTokens(ctx, ""); return err }},
-		{"TouchPersonalToken", func(ctx context.Context) error { return s.TouchPersonalToken(ctx, "t", now) }},
+		{"AddPersonalToken", func(ctx context.Context) error {
+			return s.PersonalTokens.AddPersonalToken(ctx, declaredToken("new", "declared"), "")
+		}},
+		{"PersonalToken", func(ctx context.Context) error {
+			_, err := s.PersonalTokens.PersonalToken(ctx, digest("t"))
+			return err
+		}},
+		{"PersonalTokens", func(ctx context.Context) error { _, err := s.PersonalTokens.PersonalTokens(ctx, ""); return err }},
+		{"TouchPersonalToken", func(ctx context.Context) error { return s.PersonalTokens.TouchPersonalToken(ctx, "t", now) }},
 		{"EndPersonalTokens", func(ctx context.Context) error {
-			_, err := s.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: "ada"}, theEnd)
+			_, err := s.PersonalTokens.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: "ada"}, theEnd)
 			return err
 		}},
 	}
@@ -86,30 +91,30 @@ func personalTokenCalls(s store.Store) []call {
 // personalTokensReadBack (Q120): a personal access token is kept → reads back, newest first; its id or digest a second time, or of a
 // changed or disabled owner → refused.
 func personalTokensReadBack(t *testing.T, s store.Store) {
-	noPersonalToken(t, s, "first")
+	noPersonalToken(t, s.PersonalTokens, "first")
 	u := addUser(t, s, user("ada"))
 	first, second, other := personalToken("first", "ada"), personalToken("second", "ada"), declaredToken("other", "declared")
 	second.CreatedAt = now.Add(time.Hour)
-	must(t, s.AddPersonalToken(t.Context(), first, u.Version))
-	must(t, s.AddPersonalToken(t.Context(), second, u.Version))
-	must(t, s.AddPersonalToken(t.Context(), other, ""))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), first, u.Version))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), second, u.Version))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), other, ""))
 	for _, want := range []*store.PersonalToken{first, second, other} {
-		samePersonalToken(t, s, want)
+		samePersonalToken(t, s.PersonalTokens, want)
 	}
-	if got := tokensOf(t, s, "ada"); !slices.Equal(got, []string{"second", "first"}) {
+	if got := tokensOf(t, s.PersonalTokens, "ada"); !slices.Equal(got, []string{"second", "first"}) {
 		t.Errorf("ada has %q", got)
 	}
-	if got := tokensOf(t, s, ""); !slices.Equal(got, []string{"second", "first", "other"}) {
+	if got := tokensOf(t, s.PersonalTokens, ""); !slices.Equal(got, []string{"second", "first", "other"}) {
 		t.Errorf("all are %q", got)
 	}
-	if got := tokensOf(t, s, "nobody"); got != nil {
+	if got := tokensOf(t, s.PersonalTokens, "nobody"); got != nil {
 		t.Errorf("nobody has %q", got)
 	}
 	sameID, sameDigest := personalToken("first", "ada"), personalToken("third", "ada")
 	sameID.Digest, sameDigest.Digest = digest("third"), first.Digest
-	mustBe(t, s.AddPersonalToken(t.Context(), sameID, u.Version), store.ErrTaken)
-	mustBe(t, s.AddPersonalToken(t.Context(), sameDigest, u.Version), store.ErrTaken)
-	samePersonalToken(t, s, first)
+	mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), sameID, u.Version), store.ErrTaken)
+	mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), sameDigest, u.Version), store.ErrTaken)
+	samePersonalToken(t, s.PersonalTokens, first)
 }
 
 // personalTokenOfWhoStands (Q120): a token of a user who does not exist, has changed since, or is not active is refused.
@@ -118,39 +123,39 @@ func personalTokenOfWhoStands(t *testing.T, s store.Store) {
 	idle := user("idle")
 	idle.Status = store.UserDisabled
 	addUser(t, s, idle)
-	mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "nobody"), "1"), store.ErrNotFound)
-	mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "ada"), u.Version+"0"), store.ErrNotFound)
-	mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "idle"), readUser(t, s, "idle").Version), store.ErrNotFound)
-	noPersonalToken(t, s, "t")
+	mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "nobody"), "1"), store.ErrNotFound)
+	mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "ada"), u.Version+"0"), store.ErrNotFound)
+	mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "idle"), readUser(t, s.Users, "idle").Version), store.ErrNotFound)
+	noPersonalToken(t, s.PersonalTokens, "t")
 }
 
 // personalTokenTouched (Q121): the last use is noted → the day moves on and never back.
 func personalTokenTouched(t *testing.T, s store.Store) {
 	token := declaredToken("t", "declared")
-	must(t, s.AddPersonalToken(t.Context(), token, ""))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), token, ""))
 	day := now.Truncate(24 * time.Hour)
 	for _, touch := range []time.Time{day, day.AddDate(0, 0, -1), day.AddDate(0, 0, 2), day} {
-		must(t, s.TouchPersonalToken(t.Context(), "t", touch))
+		must(t, s.PersonalTokens.TouchPersonalToken(t.Context(), "t", touch))
 		if touch.After(token.LastUsedAt) {
 			token.LastUsedAt = touch
 		}
-		samePersonalToken(t, s, token)
+		samePersonalToken(t, s.PersonalTokens, token)
 	}
-	must(t, s.TouchPersonalToken(t.Context(), "unknown", day))
+	must(t, s.PersonalTokens.TouchPersonalToken(t.Context(), "unknown", day))
 }
 
 // personalTokensEnd (Q122): tokens ended by id or owner → gone, each with a revocation; by an empty filter or another's id → nothing.
 func personalTokensEnd(t *testing.T, s store.Store) {
 	for _, id := range []string{"a1", "a2", "b1"} {
-		must(t, s.AddPersonalToken(t.Context(), declaredToken(id, id[:1]), ""))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), declaredToken(id, id[:1]), ""))
 	}
 	end := func(which store.PersonalTokenFilter, want ...string) {
 		t.Helper()
-		ended, err := s.EndPersonalTokens(t.Context(), which, theEnd)
+		ended, err := s.PersonalTokens.EndPersonalTokens(t.Context(), which, theEnd)
 		must(t, err)
 		for _, r := range ended {
 			sameRevocation(t, r, store.RevocationOfPersonalToken(r.ID, time.Time{}, theEnd))
-			sameRevocation(t, recorded(t, s)[name(r)], r)
+			sameRevocation(t, recorded(t, s.Revocations)[name(r)], r)
 			want = slices.DeleteFunc(want, func(id string) bool { return id == r.ID })
 		}
 		if len(want) > 0 {
@@ -159,13 +164,13 @@ func personalTokensEnd(t *testing.T, s store.Store) {
 	}
 	end(store.PersonalTokenFilter{})
 	end(store.PersonalTokenFilter{ID: "a1", UserID: "b"})
-	if got := tokensOf(t, s, ""); len(got) != 3 {
+	if got := tokensOf(t, s.PersonalTokens, ""); len(got) != 3 {
 		t.Fatalf("left are %q", got)
 	}
 	end(store.PersonalTokenFilter{ID: "a1", UserID: "a"}, "a1")
 	end(store.PersonalTokenFilter{UserID: "b"}, "b1")
-	if got := tokensOf(t, s, ""); !slices.Equal(got, []string{"a2"}) || len(recorded(t, s)) != 2 {
-		t.Fatalf("left are %q, recorded %v", got, recorded(t, s))
+	if got := tokensOf(t, s.PersonalTokens, ""); !slices.Equal(got, []string{"a2"}) || len(recorded(t, s.Revocations)) != 2 {
+		t.Fatalf("left are %q, recorded %v", got, recorded(t, s.Revocations))
 	}
 }
 
@@ -177,56 +182,56 @@ func personalTokensFollowTheirOwner(t *testing.T, s store.Store) {
 		t.Helper()
 		token := personalToken(id, owner)
 		token.ChangedAt = time.Time{}
-		must(t, s.AddPersonalToken(ctx, token, readUser(t, s, owner).Version))
+		must(t, s.PersonalTokens.AddPersonalToken(ctx, token, readUser(t, s.Users, owner).Version))
 		return token
 	}
 	addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
 	token, other := add("t", "ada"), add("other", "bob")
 	called, role, locked := "Ada", store.RoleAdmin, store.UserLocked
-	_, err := s.ChangeUser(ctx, "ada", tell(func(u *store.User) { u.Name = called }), theEnd)
+	_, err := s.Users.ChangeUser(ctx, "ada", tell(func(u *store.User) { u.Name = called }), theEnd)
 	must(t, err)
-	samePersonalToken(t, s, token)
+	samePersonalToken(t, s.PersonalTokens, token)
 
-	changed, err := s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
+	changed, err := s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 	must(t, err)
 	token.ChangedAt = theEnd.At
-	samePersonalToken(t, s, token)
+	samePersonalToken(t, s.PersonalTokens, token)
 	want := store.RevocationOfPersonalToken("t", theEnd.At, theEnd)
 	if len(changed) != 1 {
 		t.Fatalf("the change recorded %+v", changed)
 	}
 	sameRevocation(t, changed[0], want)
-	sameRevocation(t, recorded(t, s)[name(want)], want)
+	sameRevocation(t, recorded(t, s.Revocations)[name(want)], want)
 	if !token.IssuedAt().After(theEnd.At) {
 		t.Errorf("what is read after the change at %v counts as issued at %v", theEnd.At, token.IssuedAt())
 	}
 
 	// Again in the same second: what was read in between is revoked too.
 	between := token.IssuedAt()
-	changed, err = s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
+	changed, err = s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = role }), theEnd)
 	must(t, err)
 	token.ChangedAt = theEnd.At.Add(time.Second)
-	samePersonalToken(t, s, token)
+	samePersonalToken(t, s.PersonalTokens, token)
 	if len(changed) != 1 || changed[0].IssuedUntil.Before(between) || !token.IssuedAt().After(changed[0].IssuedUntil) {
 		t.Errorf("between the changes it was issued at %v, after them at %v, and revoked is %+v", between, token.IssuedAt(), changed)
 	}
 
-	_, err = s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
+	_, err = s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
-	noPersonalToken(t, s, "t")
-	sameRevocation(t, recorded(t, s)[name(want)], store.RevocationOfPersonalToken("t", time.Time{}, theEnd))
-	samePersonalToken(t, s, other)
+	noPersonalToken(t, s.PersonalTokens, "t")
+	sameRevocation(t, recorded(t, s.Revocations)[name(want)], store.RevocationOfPersonalToken("t", time.Time{}, theEnd))
+	samePersonalToken(t, s.PersonalTokens, other)
 
-	_, err = s.RemoveUser(ctx, "bob", theEnd)
+	_, err = s.Users.RemoveUser(ctx, "bob", theEnd)
 	must(t, err)
-	noPersonalToken(t, s, "other")
-	if r := recorded(t, s)["jti other"]; !r.IssuedUntil.IsZero() || r.ID == "" {
+	noPersonalToken(t, s.PersonalTokens, "other")
+	if r := recorded(t, s.Revocations)["jti other"]; !r.IssuedUntil.IsZero() || r.ID == "" {
 		t.Errorf("the removal recorded %+v", r)
 	}
-	must(t, s.AddPersonalToken(ctx, declaredToken("left", "carol"), ""))
+	must(t, s.PersonalTokens.AddPersonalToken(ctx, declaredToken("left", "carol"), ""))
 	addUser(t, s, user("carol"))
-	noPersonalToken(t, s, "left")
+	noPersonalToken(t, s.PersonalTokens, "left")
 }
 
 // personalTokenBesideAChange (Q123): a token added concurrently with the end of its owner does not outlive it.
@@ -237,16 +242,16 @@ func personalTokenBesideAChange(t *testing.T, s, other store.Store) {
 		disabled := store.UserDisabled
 		errs := race(2, func(n int) error {
 			if n == 0 {
-				return s.AddPersonalToken(t.Context(), personalToken("of "+id, id), version)
+				return s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("of "+id, id), version)
 			}
-			_, err := other.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
+			_, err := other.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 			return err
 		})
 		must(t, errs[1])
 		if errs[0] != nil {
 			mustBe(t, errs[0], store.ErrNotFound)
 		}
-		if left := tokensOf(t, s, id); left != nil {
+		if left := tokensOf(t, s.PersonalTokens, id); left != nil {
 			t.Fatalf("%q is disabled and has %q", id, left)
 		}
 	}
@@ -256,10 +261,10 @@ func personalTokenBesideAChange(t *testing.T, s, other store.Store) {
 func personalTokensDropped(t *testing.T, s store.Store) {
 	early, late := declaredToken("early", "a"), declaredToken("late", "a")
 	early.ExpiresAt, late.ExpiresAt = now.Add(-time.Millisecond), now
-	must(t, s.AddPersonalToken(t.Context(), early, ""))
-	must(t, s.AddPersonalToken(t.Context(), late, ""))
-	drop(t, s, now, 2)
-	if got := tokensOf(t, s, "a"); !slices.Equal(got, []string{"late"}) {
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), early, ""))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), late, ""))
+	drop(t, s.Housekeeping, now, 2)
+	if got := tokensOf(t, s.PersonalTokens, "a"); !slices.Equal(got, []string{"late"}) {
 		t.Errorf("left are %q", got)
 	}
 }
@@ -269,10 +274,10 @@ func serviceAccount(t *testing.T, s store.Store) {
 	robot := external("robot")
 	robot.Service = true
 	u := addUser(t, s, robot)
-	if !u.Service || !u.IsActive() || !reflect.DeepEqual(listUsers(t, s, "")[0].Service, true) {
+	if !u.Service || !u.IsActive() || !reflect.DeepEqual(listUsers(t, s.Users, "")[0].Service, true) {
 		t.Errorf("the account is %+v", u)
 	}
-	must(t, s.AddPersonalToken(t.Context(), personalToken("t", "robot"), u.Version))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "robot"), u.Version))
 	f := familyOf(u, "f")
-	must(t, Done(s.AddFamily(t.Context(), f)))
+	must(t, Done(s.Families.AddFamily(t.Context(), f)))
 }

@@ -23,40 +23,40 @@ var refreshChecks = []check{
 // family. It uses the caller's clock.
 func rotateRefreshToken(t *testing.T, s store.Store) {
 	coded, other := redeemed(family("coded"), 1), refreshed("other")
-	addFamilies(t, s, family("coded"), refreshed("f"), other)
-	must(t, redeem(t, s, "coded", 1))
+	addFamilies(t, s.Families, family("coded"), refreshed("f"), other)
+	must(t, redeem(t, s.Families, "coded", 1))
 	for _, want := range []*store.TokenFamily{refreshed("f"), coded} {
 		for generation := range int64(20) {
-			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
-			want.RotatedBy = fmt.Sprint("by ", generation)
-			must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
-			sameFamily(t, readFamily(t, s, want.ID), want)
+			want.Refresh.Generation, want.Refresh.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
+			want.Refresh.RotatedBy = fmt.Sprint("by ", generation)
+			must(t, rotate(t, s.Families, want.ID, generation+1, store.Rotation{At: want.Refresh.RotatedAt, By: want.Refresh.RotatedBy}))
+			sameFamily(t, readFamily(t, s.Families, want.ID), want)
 		}
 	}
-	sameFamily(t, readFamily(t, s, "other"), other)
+	sameFamily(t, readFamily(t, s.Families, "other"), other)
 
 	// The caller's clock decides whether a family has expired, because the caller may have cached another end.
 	edge, expired := refreshed("edge"), refreshed("expired")
 	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
-	addFamilies(t, s, edge, expired)
-	must(t, rotate(t, s, "edge", 1, store.Rotation{At: now}))
-	edge.Generation, edge.RotatedAt = 2, now
-	sameFamily(t, readFamily(t, s, "edge"), edge)
-	mustBe(t, rotate(t, s, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
-	sameFamily(t, readFamily(t, s, "expired"), expired)
+	addFamilies(t, s.Families, edge, expired)
+	must(t, rotate(t, s.Families, "edge", 1, store.Rotation{At: now}))
+	edge.Refresh.Generation, edge.Refresh.RotatedAt = 2, now
+	sameFamily(t, readFamily(t, s.Families, "edge"), edge)
+	mustBe(t, rotate(t, s.Families, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
+	sameFamily(t, readFamily(t, s.Families, "expired"), expired)
 }
 
 // rotationThatEnds (T134): a rotation and the revocations in Ended are one step. A refused rotation records nothing.
 func rotationThatEnds(t *testing.T, s store.Store) {
-	addFamilies(t, s, refreshed("f"))
+	addFamilies(t, s.Families, refreshed("f"))
 	ended := func(id string) store.Rotation {
 		return store.Rotation{At: now, By: "somebody", Ended: []store.Revocation{{
 			Kind: store.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
 		}}}
 	}
-	errs := race(racers, func(i int) error { return rotate(t, s, "f", 1, ended(fmt.Sprint(i))) })
+	errs := race(racers, func(i int) error { return rotate(t, s.Families, "f", 1, ended(fmt.Sprint(i))) })
 	oneWinner(t, errs, Refused(store.Replayed))
-	all := recorded(t, s)
+	all := recorded(t, s.Revocations)
 	if len(all) != 1 {
 		t.Fatalf("%d revocations were recorded, want 1", len(all))
 	}
@@ -66,29 +66,29 @@ func rotationThatEnds(t *testing.T, s store.Store) {
 		}
 	}
 	want := refreshed("f")
-	want.Generation, want.RotatedAt, want.RotatedBy = 2, now, "somebody"
-	sameFamily(t, readFamily(t, s, "f"), want)
+	want.Refresh.Generation, want.Refresh.RotatedAt, want.Refresh.RotatedBy = 2, now, "somebody"
+	sameFamily(t, readFamily(t, s.Families, "f"), want)
 }
 
 // rotationOfAnotherGeneration (T84): a generation that was rotated before is Replayed, and one that was never issued is Missing. Neither
 // changes anything.
 func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 	want := refreshed("f")
-	addFamilies(t, s, want)
-	for want.Generation < 5 {
-		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, rotate(t, s, "f", want.Generation, store.Rotation{At: want.RotatedAt}))
-		want.Generation++
-		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
-			if other == want.Generation {
+	addFamilies(t, s.Families, want)
+	for want.Refresh.Generation < 5 {
+		want.Refresh.RotatedAt = now.Add(time.Duration(want.Refresh.Generation) * time.Minute)
+		must(t, rotate(t, s.Families, "f", want.Refresh.Generation, store.Rotation{At: want.Refresh.RotatedAt}))
+		want.Refresh.Generation++
+		for _, other := range []int64{-1, 0, 1, want.Refresh.Generation - 1, want.Refresh.Generation + 1, 1 << 40} {
+			if other == want.Refresh.Generation {
 				continue
 			}
 			refusal := store.Replayed
-			if other > want.Generation {
+			if other > want.Refresh.Generation {
 				refusal = store.Missing
 			}
-			mustBe(t, rotate(t, s, "f", other, store.Rotation{At: now}), Refused(refusal))
-			sameFamily(t, readFamily(t, s, "f"), want)
+			mustBe(t, rotate(t, s.Families, "f", other, store.Rotation{At: now}), Refused(refusal))
+			sameFamily(t, readFamily(t, s.Families, "f"), want)
 		}
 	}
 }
@@ -98,22 +98,24 @@ func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
 func rotatedOnceInARace(t *testing.T, a, b store.Store) {
 	stores := []store.Store{a, b}
 	const callers, rounds = 100, 8
-	addFamilies(t, stores[0], refreshed("f"))
+	addFamilies(t, stores[0].Families, refreshed("f"))
 	want := refreshed("f")
-	for want.Generation <= rounds {
-		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
+	for want.Refresh.Generation <= rounds {
+		at := func(i int) time.Time {
+			return now.Add(time.Duration(want.Refresh.Generation*callers+int64(i)) * time.Second)
+		}
 		errs := race(callers, func(i int) error {
-			return rotate(t, stores[i%len(stores)], "f", want.Generation, store.Rotation{At: at(i)})
+			return rotate(t, stores[i%len(stores)].Families, "f", want.Refresh.Generation, store.Rotation{At: at(i)})
 		})
 		oneWinner(t, errs, Refused(store.Replayed))
 		for i, err := range errs {
 			if err == nil {
-				want.RotatedAt = at(i)
+				want.Refresh.RotatedAt = at(i)
 			}
 		}
-		want.Generation++
+		want.Refresh.Generation++
 		for _, s := range stores {
-			sameFamily(t, readFamily(t, s, "f"), want)
+			sameFamily(t, readFamily(t, s.Families, "f"), want)
 		}
 	}
 }
@@ -122,14 +124,14 @@ func rotatedOnceInARace(t *testing.T, a, b store.Store) {
 // stays readable.
 func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 	want := refreshed("f")
-	addFamilies(t, s, want)
-	must(t, rotate(t, s, "f", 1, store.Rotation{At: now}))
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
+	addFamilies(t, s.Families, want)
+	must(t, rotate(t, s.Families, "f", 1, store.Rotation{At: now}))
+	_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
-	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
+	want.Refresh.Generation, want.Refresh.RotatedAt, want.RevokedAt = 2, now, theEnd.At
 	for _, generation := range []int64{0, 1, 2} {
-		mustBe(t, rotate(t, s, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
-		sameFamily(t, readFamily(t, s, "f"), want)
+		mustBe(t, rotate(t, s.Families, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
+		sameFamily(t, readFamily(t, s.Families, "f"), want)
 	}
 }
 
@@ -137,29 +139,29 @@ func rotationOfARevokedFamily(t *testing.T, s store.Store) {
 // not exist.
 func touchFamily(t *testing.T, s store.Store) {
 	want, unseen := refreshed("f"), family("unseen")
-	addFamilies(t, s, want, unseen, family("other"))
+	addFamilies(t, s.Families, want, unseen, family("other"))
 	for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
 		at := now.Add(time.Duration(minutes) * time.Minute)
-		must(t, Done(s.TouchFamily(t.Context(), "f", at)))
-		if at.After(want.RotatedAt) {
-			want.RotatedAt = at
+		must(t, Done(s.Families.TouchFamily(t.Context(), "f", at)))
+		if at.After(want.Refresh.RotatedAt) {
+			want.Refresh.RotatedAt = at
 		}
-		sameFamily(t, readFamily(t, s, "f"), want)
+		sameFamily(t, readFamily(t, s.Families, "f"), want)
 	}
-	must(t, Done(s.TouchFamily(t.Context(), "unseen", now)))
-	unseen.RotatedAt = now
-	sameFamily(t, readFamily(t, s, "unseen"), unseen)
-	sameFamily(t, readFamily(t, s, "other"), family("other"))
+	must(t, Done(s.Families.TouchFamily(t.Context(), "unseen", now)))
+	unseen.Refresh.RotatedAt = now
+	sameFamily(t, readFamily(t, s.Families, "unseen"), unseen)
+	sameFamily(t, readFamily(t, s.Families, "other"), family("other"))
 
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
+	_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
 	must(t, err)
 	want.RevokedAt = theEnd.At
 	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
-		mustBe(t, Done(s.TouchFamily(t.Context(), "f", at)), Refused(store.Revoked))
+		mustBe(t, Done(s.Families.TouchFamily(t.Context(), "f", at)), Refused(store.Revoked))
 	}
-	mustBe(t, Done(s.TouchFamily(t.Context(), "nothing", now)), Refused(store.Revoked))
-	sameFamily(t, readFamily(t, s, "f"), want)
-	noFamily(t, s, "nothing")
+	mustBe(t, Done(s.Families.TouchFamily(t.Context(), "nothing", now)), Refused(store.Revoked))
+	sameFamily(t, readFamily(t, s.Families, "f"), want)
+	noFamily(t, s.Families, "nothing")
 }
 
 // touchBesideTheEnd (A71): a session that was unused for days is touched while it is ended. A successful touch prolongs its revocation: a
@@ -168,20 +170,20 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 	t.Helper()
 	for round := range races(t, roundsBetween(ending, touching, raceRounds/4)) {
 		want := refreshed(fmt.Sprint("f", round))
-		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
-		want.CreatedAt = want.RotatedAt
-		addFamilies(t, ending, want)
+		want.TokenLifetime, want.Refresh.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
+		want.CreatedAt = want.Refresh.RotatedAt
+		addFamilies(t, ending.Families, want)
 		var ended []store.Revocation
 		errs := race(2, func(i int) (err error) {
 			if i == 0 {
-				ended, err = ending.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
+				ended, err = ending.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
 				return err
 			}
-			return Done(touching.TouchFamily(t.Context(), want.ID, now))
+			return Done(touching.Families.TouchFamily(t.Context(), want.ID, now))
 		})
 		must(t, errs[0])
 		if errs[1] == nil {
-			want.RotatedAt = now
+			want.Refresh.RotatedAt = now
 		} else {
 			mustBe(t, errs[1], Refused(store.Revoked))
 		}
@@ -190,8 +192,8 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 		}
 		sameRevocation(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
 		want.RevokedAt = theEnd.At
-		sameFamily(t, readFamily(t, touching, want.ID), want)
-		mustBe(t, Done(touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour))), Refused(store.Revoked))
+		sameFamily(t, readFamily(t, touching.Families, want.ID), want)
+		mustBe(t, Done(touching.Families.TouchFamily(t.Context(), want.ID, now.Add(time.Hour))), Refused(store.Revoked))
 		if t.Failed() {
 			return
 		}
@@ -200,23 +202,23 @@ func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
 
 // touchFamilyInARace: the latest time stays, in whatever order the calls arrive, and no concurrent rotation is lost.
 func touchFamilyInARace(t *testing.T, s store.Store) {
-	addFamilies(t, s, refreshed("f"))
+	addFamilies(t, s.Families, refreshed("f"))
 	for _, err := range race(racers, func(i int) error {
 		if i == 0 {
-			return rotate(t, s, "f", 1, store.Rotation{At: now})
+			return rotate(t, s.Families, "f", 1, store.Rotation{At: now})
 		}
-		return Done(s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second)))
+		return Done(s.Families.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second)))
 	}) {
 		must(t, err)
 	}
 	want := refreshed("f")
-	want.Generation, want.RotatedAt = 2, now
-	sameFamily(t, readFamily(t, s, "f"), want)
+	want.Refresh.Generation, want.Refresh.RotatedAt = 2, now
+	sameFamily(t, readFamily(t, s.Families, "f"), want)
 	for _, err := range race(racers, func(i int) error {
-		return Done(s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
+		return Done(s.Families.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
 	}) {
 		must(t, err)
 	}
-	want.RotatedAt = now.Add((racers - 1) * time.Second)
-	sameFamily(t, readFamily(t, s, "f"), want)
+	want.Refresh.RotatedAt = now.Add((racers - 1) * time.Second)
+	sameFamily(t, readFamily(t, s.Families, "f"), want)
 }

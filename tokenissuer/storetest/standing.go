@@ -25,7 +25,7 @@ var standingChecks = []check{
 // session returns a browser session of the declared user "ada".
 func session(id string) *store.TokenFamily {
 	f := refreshed(id)
-	f.Origin, f.Actor, f.Generation = store.BrowserSession, store.Actor{}, 0
+	f.Origin, f.Actor, f.Refresh.Generation = store.BrowserSession, store.Actor{}, 0
 	return f
 }
 
@@ -54,32 +54,32 @@ func kept(f *store.TokenFamily) *store.TokenFamily {
 // familyOfASessionThatEnded (T96): callers that end a session can rely on AddFamily failing for it afterwards, even for an approval that
 // began before.
 func familyOfASessionThatEnded(t *testing.T, s store.Store) {
-	addFamilies(t, s, session("live"), session("by id"), session("beside"))
-	addFamilies(t, s, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
+	addFamilies(t, s.Families, session("live"), session("by id"), session("beside"))
+	addFamilies(t, s.Families, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
 	u := addUser(t, s, user("bob"))
 	ofBob := session("of bob")
-	ofBob.UserID, ofBob.UserVersion, ofBob.UserDeclared = u.ID, u.Version, false
+	ofBob.User.ID, ofBob.User.Version, ofBob.User.Declared = u.ID, u.Version, false
 	otherClient := session("of another client")
 	otherClient.ClientID = "gatehouse"
-	addFamilies(t, s, ofBob, otherClient)
-	end(t, s, store.FamilyFilter{ID: "by id"})
-	end(t, s, store.FamilyFilter{ClientID: "gatehouse"})
-	_, err := s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
+	addFamilies(t, s.Families, ofBob, otherClient)
+	end(t, s.Families, store.FamilyFilter{ID: "by id"})
+	end(t, s.Families, store.FamilyFilter{ClientID: "gatehouse"})
+	_, err := s.Users.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd)
 	must(t, err)
 	for _, ended := range []string{"by id", "of another client", "of bob", "unknown", "liv", "live ", "LIVE", "%"} {
 		refusedAs(t, s, store.Revoked, "in the session "+ended, approvedIn(ended, "in "+ended))
 	}
-	addFamilies(t, s, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
-	end(t, s, store.FamilyFilter{UserID: "ada"})
+	addFamilies(t, s.Families, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
+	end(t, s.Families, store.FamilyFilter{UserID: "ada"})
 	refusedAs(t, s, store.Revoked, "everywhere", approvedIn("live", "everywhere"))
-	addFamilies(t, s, family("without a session"))
+	addFamilies(t, s.Families, family("without a session"))
 }
 
 // familyOfAStaleActor (M24): a user who is no longer an admin creates nothing for others, even if the creation began before.
 func familyOfAStaleActor(t *testing.T, s store.Store) {
 	change := func(c store.UserChange) func(id string) error {
 		return func(id string) error {
-			_, err := s.ChangeUser(t.Context(), id, c, theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), id, c, theEnd)
 			return err
 		}
 	}
@@ -97,13 +97,13 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 		{"password changed", false, change(edit(func(u *store.User) { u.PasswordHash = password }))},
 		{"without password", true, change(edit(func(u *store.User) { u.PasswordHash = none }))},
 		{"set to what it was", false, change(edit(func(u *store.User) { u.Status = active }))},
-		{"removed", false, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
+		{"removed", false, func(id string) error { _, err := s.Users.RemoveUser(t.Context(), id, theEnd); return err }},
 	} {
 		actor := addUser(t, s, user(c.name))
-		addFamilies(t, s, createdBy(actor, c.name+" before"))
+		addFamilies(t, s.Families, createdBy(actor, c.name+" before"))
 		must(t, c.step(actor.ID))
 		if c.fresh {
-			actor = readUser(t, s, actor.ID)
+			actor = readUser(t, s.Users, actor.ID)
 		}
 		refusedAs(t, s, store.UserChanged, c.name, createdBy(actor, c.name))
 	}
@@ -112,37 +112,37 @@ func familyOfAStaleActor(t *testing.T, s store.Store) {
 	refusedAs(t, s, store.UserChanged, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
 	target := addUser(t, s, user("target"))
 	twice := createdBy(boss, "target and actor")
-	twice.UserID, twice.UserVersion, twice.UserDeclared = target.ID, target.Version, false
-	addFamilies(t, s, createdBy(boss, "good"), twice)
+	twice.User.ID, twice.User.Version, twice.User.Declared = target.ID, target.Version, false
+	addFamilies(t, s.Families, createdBy(boss, "good"), twice)
 
 	// A declared actor has no version, and a stored user of the same id is not the actor.
 	must(t, change(edit(func(u *store.User) { u.Status = disabled }))("boss"))
-	addFamilies(t, s, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
+	addFamilies(t, s.Families, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
 }
 
 // standingIsNotKept: a store checks the preconditions of a family and does not keep them.
 func standingIsNotKept(t *testing.T, s store.Store) {
 	boss := addUser(t, s, user("boss"))
-	addFamilies(t, s, session("live"))
+	addFamilies(t, s.Families, session("live"))
 	both := createdBy(boss, "both")
 	both.Preconditions.SessionID = "live"
 	for _, f := range []*store.TokenFamily{approvedIn("live", "approved"), createdBy(boss, "created"), both} {
 		given := f.Preconditions
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		if f.Preconditions != given {
 			t.Errorf("the store has changed the caller's Standing to %+v", f.Preconditions)
 		}
-		sameFamily(t, readFamily(t, s, f.ID), kept(f))
+		sameFamily(t, readFamily(t, s.Families, f.ID), kept(f))
 	}
-	list, err := s.FamiliesOf(t.Context(), "ada", time.Time{})
+	list, err := s.Families.FamiliesOf(t.Context(), "ada", time.Time{})
 	must(t, err)
 	for _, f := range list {
 		sameFamily(t, f, kept(f))
 	}
 	// The end of the session alone does not end what was approved in it: the core decides that.
-	end(t, s, store.FamilyFilter{ID: "live"})
-	sameFamily(t, readFamily(t, s, "approved"), kept(approvedIn("live", "approved")))
-	must(t, Used(s.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	end(t, s.Families, store.FamilyFilter{ID: "live"})
+	sameFamily(t, readFamily(t, s.Families, "approved"), kept(approvedIn("live", "approved")))
+	must(t, Used(s.Families.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 }
 
 // actorsFamiliesEndWithTheActor (M24): a change or removal of a user ends what the user created for others, in the same step, and nothing
@@ -151,31 +151,31 @@ func actorsFamiliesEndWithTheActor(t *testing.T, s store.Store) {
 	disabled := store.UserDisabled
 	for name, step := range map[string]func(id string) ([]store.Revocation, error){
 		"changed": func(id string) ([]store.Revocation, error) {
-			return s.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
+			return s.Users.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
 		},
 		"disabled": func(id string) ([]store.Revocation, error) {
-			return s.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
+			return s.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = disabled }), theEnd)
 		},
-		"removed": func(id string) ([]store.Revocation, error) { return s.RemoveUser(t.Context(), id, theEnd) },
+		"removed": func(id string) ([]store.Revocation, error) { return s.Users.RemoveUser(t.Context(), id, theEnd) },
 	} {
 		boss, other := addUser(t, s, user(name)), addUser(t, s, user(name+" not"))
 		own, forOneself := familyOf(boss, name+" own"), createdBy(boss, name+" for oneself")
-		forOneself.UserID, forOneself.UserVersion, forOneself.UserDeclared = boss.ID, boss.Version, false
+		forOneself.User.ID, forOneself.User.Version, forOneself.User.Declared = boss.ID, boss.Version, false
 		stays := []*store.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
-		addFamilies(t, s, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
-		addFamilies(t, s, stays...)
-		_, position := follow(t, s, store.FeedPosition{})
+		addFamilies(t, s.Families, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
+		addFamilies(t, s.Families, stays...)
+		_, position := follow(t, s.Revocations, store.FeedPosition{})
 		ended, err := step(boss.ID)
 		must(t, err)
 		want := []string{own.ID, forOneself.ID, name + " first", name + " second"}
 		sameEndings(t, s, ended, want...)
-		got, _ := follow(t, s, position)
+		got, _ := follow(t, s.Revocations, position)
 		for i, id := range want {
 			want[i] = "family " + id
 		}
 		sameNames(t, got, want...)
 		for _, f := range stays {
-			sameFamily(t, readFamily(t, s, f.ID), kept(f))
+			sameFamily(t, readFamily(t, s.Families, f.ID), kept(f))
 		}
 	}
 }
@@ -193,26 +193,26 @@ func endFamiliesByActor(t *testing.T, s store.Store) {
 		by("boss", "minted", minted), by("boss", "coded", coded), by("boss ", "spaced", minted), by("Boss", "folded", minted),
 		by("ada", "by ada", minted), by("", "by nobody", minted),
 	}
-	addFamilies(t, s, all...)
+	addFamilies(t, s.Families, all...)
 	for _, which := range []store.FamilyFilter{
 		{}, {Origins: []oauth.GrantType{minted}}, {ActorID: "nobody"}, {ActorID: "boss", UserID: "boss"},
 		{ActorID: "boss", ClientID: "web"}, {ActorID: "boss", ID: "by ada"}, {ActorID: "%"}, {ActorID: "bos_"},
 		{ActorID: "boss", Origins: []oauth.GrantType{oauth.PasswordGrant}},
 	} {
-		sameEndings(t, s, end(t, s, which))
+		sameEndings(t, s, end(t, s.Families, which))
 	}
 	for _, f := range all {
-		sameFamily(t, readFamily(t, s, f.ID), f)
+		sameFamily(t, readFamily(t, s.Families, f.ID), f)
 	}
-	_, position := follow(t, s, store.FeedPosition{})
-	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
-	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"}), "minted")
-	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end
-	got, _ := follow(t, s, position)
+	_, position := follow(t, s.Revocations, store.FeedPosition{})
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss"}), "minted")
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end
+	got, _ := follow(t, s.Revocations, position)
 	sameNames(t, got, "family coded", "family minted")
-	sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
+	sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
 	for _, f := range []*store.TokenFamily{all[2], all[3], all[5]} {
-		sameFamily(t, readFamily(t, s, f.ID), f)
+		sameFamily(t, readFamily(t, s.Families, f.ID), f)
 	}
 }
 
@@ -224,10 +224,10 @@ const standingRounds = 50
 func familyBornBesideTheEndOfItsSession(t *testing.T, s store.Store) {
 	for round := range standingRounds {
 		id := fmt.Sprint("session ", round)
-		addFamilies(t, s, session(id))
+		addFamilies(t, s.Families, session(id))
 		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), store.Revoked, func(name string) *store.TokenFamily { return approvedIn(id, name) },
 			func() ([]store.Revocation, error) {
-				return s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
+				return s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 			})
 	}
 }
@@ -240,9 +240,9 @@ func familyBornBesideTheEndOfItsActor(t *testing.T, s store.Store) {
 		bornBesideTheEnd(t, s, fmt.Sprint("round ", round), store.UserChanged, func(name string) *store.TokenFamily { return createdBy(boss, name) },
 			func() ([]store.Revocation, error) {
 				if round%2 == 0 {
-					return s.RemoveUser(t.Context(), boss.ID, theEnd)
+					return s.Users.RemoveUser(t.Context(), boss.ID, theEnd)
 				}
-				return s.ChangeUser(t.Context(), boss.ID, store.UserChange{}, theEnd)
+				return s.Users.ChangeUser(t.Context(), boss.ID, store.UserChange{}, theEnd)
 			})
 	}
 }
@@ -263,7 +263,7 @@ func bornBesideTheEnd(t *testing.T, s store.Store, round string, why store.Outco
 		}
 		for {
 			id, late := fmt.Sprint(round, " ", i, " ", len(births[i])), over.Load()
-			if err := Done(s.AddFamily(t.Context(), next(id))); err != nil {
+			if err := Done(s.Families.AddFamily(t.Context(), next(id))); err != nil {
 				refused[i] = id
 				return err
 			}
@@ -278,11 +278,11 @@ func bornBesideTheEnd(t *testing.T, s store.Store, round string, why store.Outco
 		if !errors.Is(err, Refused(why)) {
 			t.Fatalf("%s: got error %v, want %v", round, err, why)
 		}
-		noFamily(t, s, refused[i])
+		noFamily(t, s.Families, refused[i])
 	}
-	feed := recorded(t, s)
+	feed := recorded(t, s.Revocations)
 	for _, id := range slices.Concat(births[:]...) {
-		if readFamily(t, s, id).RevokedAt.IsZero() || feed["family "+id].ExpiresAt.IsZero() {
+		if readFamily(t, s.Families, id).RevokedAt.IsZero() || feed["family "+id].ExpiresAt.IsZero() {
 			t.Errorf("%s: family %q lives after the end of what it stands on", round, id)
 		}
 	}

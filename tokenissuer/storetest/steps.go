@@ -55,11 +55,11 @@ func use(ctx context.Context, s store.FamilyStore, id string, r store.Redemption
 // refusalsTell: a refused step returns the first of its reasons and the unchanged family.
 func refusalsTell(t *testing.T, s store.Store) {
 	late := now.AddDate(10, 0, 0)
-	spend := func(f *store.TokenFamily) { must(t, redeem(t, s, f.ID, 2)) }
-	revoke := func(f *store.TokenFamily) { end(t, s, store.FamilyFilter{ID: f.ID}) }
+	spend := func(f *store.TokenFamily) { must(t, redeem(t, s.Families, f.ID, 2)) }
+	revoke := func(f *store.TokenFamily) { end(t, s.Families, store.FamilyFilter{ID: f.ID}) }
 	guess := func(f *store.TokenFamily) {
 		for range maxFailures {
-			must(t, s.CountCodeFailure(t.Context(), f.ID))
+			must(t, s.Families.CountCodeFailure(t.Context(), f.ID))
 		}
 	}
 	for _, c := range []struct {
@@ -78,21 +78,21 @@ func refusalsTell(t *testing.T, s store.Store) {
 		{name: "guessed", before: []func(*store.TokenFamily){guess}, at: now, redeem: store.TooManyFailures, rotate: store.Missing},
 	} {
 		f := family(c.name)
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		for _, step := range c.before {
 			step(f)
 		}
-		want := readFamily(t, s, f.ID)
-		outcome, got, err := s.RedeemCode(t.Context(), f.ID, store.Redemption{At: c.at, Generation: 7, ExpiresAt: late, MaxFailures: maxFailures})
+		want := readFamily(t, s.Families, f.ID)
+		outcome, got, err := s.Families.RedeemCode(t.Context(), f.ID, store.Redemption{At: c.at, Generation: 7, ExpiresAt: late, MaxFailures: maxFailures})
 		if must(t, err); outcome != c.redeem || got == nil {
 			t.Fatalf("%s: redeeming is %v with %+v, want %v", c.name, outcome, got, c.redeem)
 		}
 		sameFamily(t, got, want)
-		outcome, got, err = s.RotateRefreshToken(t.Context(), f.ID, 1, store.Rotation{At: c.at})
+		outcome, got, err = s.Families.RotateRefreshToken(t.Context(), f.ID, 1, store.Rotation{At: c.at})
 		if must(t, err); outcome != c.rotate || got == nil {
 			t.Fatalf("%s: rotating is %v with %+v, want %v", c.name, outcome, got, c.rotate)
 		}
 		sameFamily(t, got, want)
-		sameFamily(t, readFamily(t, s, f.ID), want)
+		sameFamily(t, readFamily(t, s.Families, f.ID), want)
 	}
 }

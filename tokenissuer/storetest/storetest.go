@@ -1,6 +1,6 @@
 // Package storetest tests implementations of store.Store. A test of an implementation is one line:
 //
-//	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t) }) }
+//	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t).Store }) }
 //
 // Run it with -race: half of the contract is about concurrent callers.
 package storetest

@@ -31,7 +31,7 @@ func unlinking(provider, subject, userID string) store.Unlinking {
 // unlink unlinks an identity from a user without families.
 func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
-	ended, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
+	ended, err := s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
 	must(t, err)
 	sameRevocations(t, s, ended)
 	noIdentity(t, s, provider, subject)
@@ -40,14 +40,14 @@ func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 // noneToUnlink checks that unlinking fails because the user does not have the identity.
 func noneToUnlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
-	_, err := s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
+	_, err := s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)
 	mustBe(t, err, store.ErrNotFound)
 }
 
 func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
 	f := session(id)
-	f.UserID, f.UserVersion, f.UserDeclared = u.ID, u.Version, u.Declared
-	f.Provider, f.Preconditions.Subject = "corp", subject
+	f.User.ID, f.User.Version, f.User.Declared = u.ID, u.Version, u.Declared
+	f.SignIn.Provider, f.Preconditions.Subject = "corp", subject
 	return f
 }
 
@@ -68,11 +68,11 @@ func identityOf(u *store.User, provider, subject string) store.Identity {
 func signedInBesideTheUnlink(t *testing.T, unlinks, adding store.Store) {
 	for round := range standingRounds {
 		u, subject := linkedUsers(t, unlinks, fmt.Sprint("user ", round))[round%2], fmt.Sprint("subject ", round)
-		must(t, unlinks.LinkIdentity(t.Context(), identityOf(u, "corp", subject)))
+		must(t, unlinks.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", subject)))
 		bornBesideTheEnd(t, adding, "round "+subject, store.UserChanged,
 			func(name string) *store.TokenFamily { return signedInWith(u, subject, name) },
 			func() ([]store.Revocation, error) {
-				return unlinks.UnlinkIdentity(t.Context(), unlinking("corp", subject, u.ID), theEnd)
+				return unlinks.Identities.UnlinkIdentity(t.Context(), unlinking("corp", subject, u.ID), theEnd)
 			})
 	}
 }
@@ -81,11 +81,11 @@ func signedInBesideTheUnlink(t *testing.T, unlinks, adding store.Store) {
 // decided. The precondition is not kept.
 func signInNeedsItsIdentity(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
-		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
 		for name, change := range map[string]func(f *store.TokenFamily){
-			"another's": func(f *store.TokenFamily) { f.UserID, f.UserVersion, f.UserDeclared = "bob", "1", true },
+			"another's": func(f *store.TokenFamily) { f.User.ID, f.User.Version, f.User.Declared = "bob", "1", true },
 			"subject":   func(f *store.TokenFamily) { f.Preconditions.Subject += " " },
-			"provider":  func(f *store.TokenFamily) { f.Provider = "Corp" },
+			"provider":  func(f *store.TokenFamily) { f.SignIn.Provider = "Corp" },
 		} {
 			f := signedInWith(u, u.ID, u.ID+name)
 			change(f)
@@ -93,10 +93,10 @@ func signInNeedsItsIdentity(t *testing.T, s store.Store) {
 		}
 		f := signedInWith(u, u.ID, "sign-in of "+u.ID)
 		f.Code.RequestID = "form of " + u.ID
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		want := *f
 		want.Preconditions = store.Preconditions{}
-		sameFamily(t, readFamily(t, s, f.ID), &want)
+		sameFamily(t, readFamily(t, s.Families, f.ID), &want)
 	}
 }
 
@@ -107,11 +107,11 @@ func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
 		by := func(provider string, f *store.TokenFamily) *store.TokenFamily {
 			f.ID = u.ID + " " + f.ID
-			f.Provider, f.UserID, f.UserVersion, f.UserDeclared = provider, u.ID, u.Version, u.Declared
+			f.SignIn.Provider, f.User.ID, f.User.Version, f.User.Declared = provider, u.ID, u.Version, u.Declared
 			f.Code.RequestID = "of " + f.ID
 			if f.Preconditions.SessionID != "" {
-				f.SessionID = u.ID + " " + f.SessionID
-				f.Preconditions.SessionID = f.SessionID
+				f.SignIn.SessionID = u.ID + " " + f.SignIn.SessionID
+				f.Preconditions.SessionID = f.SignIn.SessionID
 			}
 			return f
 		}
@@ -121,27 +121,27 @@ func unlinkEndsWhatCameOfTheProvider(t *testing.T, s store.Store) {
 			}
 			return ids
 		}
-		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
-		must(t, s.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
 		alone := by("corp", hostSession("", "alone"))
-		alone.SessionID, alone.Preconditions.SessionID = "", ""
+		alone.SignIn.SessionID, alone.Preconditions.SessionID = "", ""
 		ends := []*store.TokenFamily{
 			by("corp", session("sign-in")), by("corp", hostSession("sign-in", "host")), by("", hostSession("sign-in", "host of a build before")), alone,
 			by("corp", family("code")), by("corp", refreshed("password")), by("corp", hostSession("other", "strange")),
 		}
 		stays := []*store.TokenFamily{by("corp", session("kept")), by("corp", hostSession("kept", "host of the kept one")), by("", session("own")), by("other", session("other")), by("Corp", refreshed("case"))}
 		another := refreshed(u.ID + " of bob")
-		another.UserID, another.Provider = "bob", "corp"
-		addFamilies(t, s, stays...)
-		addFamilies(t, s, append(ends, another)...)
+		another.User.ID, another.SignIn.Provider = "bob", "corp"
+		addFamilies(t, s.Families, stays...)
+		addFamilies(t, s.Families, append(ends, another)...)
 
 		u := unlinking("corp", u.ID, u.ID)
 		u.KeepSession = stays[0].ID
-		ended, err := s.UnlinkIdentity(t.Context(), u, theEnd)
+		ended, err := s.Identities.UnlinkIdentity(t.Context(), u, theEnd)
 		must(t, err)
 		sameEndings(t, s, ended, ids(ends...)...)
 		for _, f := range append(stays, another) {
-			if !readFamily(t, s, f.ID).RevokedAt.IsZero() {
+			if !readFamily(t, s.Families, f.ID).RevokedAt.IsZero() {
 				t.Errorf("%s has ended", f.ID)
 			}
 		}
@@ -154,14 +154,14 @@ func oneWayInIsLeft(t *testing.T, a, b store.Store) {
 	for round := range races(t, 40) {
 		u, providers := linkedUsers(t, a, fmt.Sprint("user ", round))[round%2], []string{"corp", "other"}
 		for _, provider := range providers {
-			must(t, a.LinkIdentity(t.Context(), identityOf(u, provider, u.ID)))
+			must(t, a.Identities.LinkIdentity(t.Context(), identityOf(u, provider, u.ID)))
 		}
 		errs := race(2, func(i int) error {
-			_, err := stores[i].UnlinkIdentity(t.Context(), store.Unlinking{Provider: providers[i], Subject: u.ID, UserID: u.ID, WaysIn: providers}, theEnd)
+			_, err := stores[i].Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: providers[i], Subject: u.ID, UserID: u.ID, WaysIn: providers}, theEnd)
 			return err
 		})
 		oneWinner(t, errs, store.ErrLastWayIn)
-		if list, err := b.Identities(t.Context(), u.ID); err != nil || len(list) != 1 {
+		if list, err := b.Identities.Identities(t.Context(), u.ID); err != nil || len(list) != 1 {
 			t.Fatalf("round %d: %+v are left, %v", round, list, err)
 		}
 	}
@@ -171,21 +171,21 @@ func oneWayInIsLeft(t *testing.T, a, b store.Store) {
 // the last one.
 func lastWayIn(t *testing.T, s store.Store) {
 	for _, u := range linkedUsers(t, s, "ada") {
-		must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
-		must(t, s.LinkIdentity(t.Context(), identityOf(u, "gone", u.ID)))
-		addFamilies(t, s, signedInWith(u, u.ID, "sign-in of "+u.ID))
+		must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "gone", u.ID)))
+		addFamilies(t, s.Families, signedInWith(u, u.ID, "sign-in of "+u.ID))
 		for name, waysIn := range map[string][]string{"none": nil, "itself": {"corp"}, "another's": {"corp", "Gone", "other"}} {
-			_, err := s.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: u.ID, UserID: u.ID, WaysIn: waysIn}, theEnd)
+			_, err := s.Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: u.ID, UserID: u.ID, WaysIn: waysIn}, theEnd)
 			if !errors.Is(err, store.ErrLastWayIn) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		sameIdentities(t, s, u.ID, identityOf(u, "corp", u.ID), identityOf(u, "gone", u.ID))
-		if !readFamily(t, s, "sign-in of "+u.ID).RevokedAt.IsZero() {
+		if !readFamily(t, s.Families, "sign-in of "+u.ID).RevokedAt.IsZero() {
 			t.Error("the sign-in has ended")
 		}
 		unlink(t, s, "gone", u.ID, u.ID)
-		ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd)
+		ended, err := s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd)
 		must(t, err)
 		sameEndings(t, s, ended, "sign-in of "+u.ID)
 		sameIdentities(t, s, u.ID)
@@ -196,16 +196,16 @@ func lastWayIn(t *testing.T, s store.Store) {
 func touchIdentity(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	first := identity("corp", "1", "ada")
-	must(t, s.LinkIdentity(t.Context(), first))
+	must(t, s.Identities.LinkIdentity(t.Context(), first))
 	touched := first
 	touched.LinkedAt, touched.LastUsedAt, touched.DeclaredEmail = now, now.Add(time.Hour), "else@acme.example"
-	must(t, s.TouchIdentity(t.Context(), touched))
+	must(t, s.Identities.TouchIdentity(t.Context(), touched))
 	first.LastUsedAt = touched.LastUsedAt
 	sameIdentities(t, s, "ada", first)
 	for name, i := range map[string]store.Identity{
 		"unknown": identity("corp", "2", "ada"), "another's": identity("corp", "1", "bob"), "no text": identity("corp", "\x00\xff", "ada"),
 	} {
-		if err := s.TouchIdentity(t.Context(), i); !errors.Is(err, store.ErrNotFound) {
+		if err := s.Identities.TouchIdentity(t.Context(), i); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -219,12 +219,12 @@ func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
 	u := addUser(t, unlinks, user("ada"))
 	for round := range races(t, 40) {
 		i := identityOf(u, "corp", fmt.Sprint(round))
-		must(t, unlinks.LinkIdentity(t.Context(), i))
+		must(t, unlinks.Identities.LinkIdentity(t.Context(), i))
 		errs := race(3, func(caller int) error {
 			if caller > 0 {
-				return touching.TouchIdentity(t.Context(), i)
+				return touching.Identities.TouchIdentity(t.Context(), i)
 			}
-			_, err := unlinks.UnlinkIdentity(t.Context(), unlinking(i.Provider, i.Subject, u.ID), theEnd)
+			_, err := unlinks.Identities.UnlinkIdentity(t.Context(), unlinking(i.Provider, i.Subject, u.ID), theEnd)
 			return err
 		})
 		must(t, errs[0])
@@ -242,13 +242,13 @@ func touchedBesideTheUnlink(t *testing.T, unlinks, touching store.Store) {
 func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	ada := addUser(t, s, user("ada")) // has a password and stays active
 	addUser(t, s, user("bob"))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
-	must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
-	addFamilies(t, s, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
-	must(t, s.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+	addFamilies(t, s.Families, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
+	must(t, s.PersonalTokens.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
 	verified := store.VerifiedByOperator
-	ended, err := s.ChangeUser(t.Context(), "ada", store.UserChange{VerifiesEmail: true, UnlinkIdentities: true}, theEnd)
+	ended, err := s.Users.ChangeUser(t.Context(), "ada", store.UserChange{VerifiesEmail: true, UnlinkIdentities: true}, theEnd)
 	must(t, err)
 	var ids []string
 	for _, r := range ended {
@@ -261,10 +261,10 @@ func unlinkIdentitiesOfAChangedUser(t *testing.T, s store.Store) {
 	sameIdentities(t, s, "ada")
 	noIdentity(t, s, "corp", "1")
 	sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
-	if tokens, err := s.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
+	if tokens, err := s.PersonalTokens.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
 		t.Errorf("the tokens are %+v, %v", tokens, err)
 	}
-	if after := readUser(t, s, "ada"); after.EmailVerifiedBy != verified || len(after.ProviderGroups) > 0 || after.Version == ada.Version || !after.IsActive() {
+	if after := readUser(t, s.Users, "ada"); after.EmailVerifiedBy != verified || len(after.ProviderGroups) > 0 || after.Version == ada.Version || !after.IsActive() {
 		t.Errorf("the user is %+v", after)
 	}
 	refusedAs(t, s, store.UserChanged, "late", signedInWith(ada, "1", "late"))
@@ -290,17 +290,17 @@ func unlinkTakesTheProvidersWord(t *testing.T, s store.Store) {
 		u := user(id)
 		u.ProviderGroups, u.GroupsBy = nil, ""
 		addUser(t, s, u)
-		must(t, s.LinkIdentity(t.Context(), identity("corp", id, id)))
-		must(t, s.LinkIdentity(t.Context(), identity("other", id, id)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", id, id)))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", id, id)))
 		if c.change.Edit != nil {
-			_, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), id, c.change, theEnd)
 			must(t, err)
 		}
-		before := readUser(t, s, id)
-		addFamilies(t, s, familyOf(before, "by password "+id))
-		ended, err := s.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd)
+		before := readUser(t, s.Users, id)
+		addFamilies(t, s.Families, familyOf(before, "by password "+id))
+		ended, err := s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd)
 		must(t, err)
-		after := readUser(t, s, id)
+		after := readUser(t, s.Users, id)
 		if after.EmailVerifiedBy != c.by || !slices.Equal(after.ProviderGroups, c.groups) || !slices.Equal(after.Groups, before.Groups) {
 			t.Errorf("%s: the user is %+v", id, after)
 		}
@@ -318,7 +318,7 @@ func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	bobs := identity("corp", "bob", "bob")
 	bobs.Vouches, bobs.LinkedAt = false, first
-	must(t, s.LinkIdentity(t.Context(), bobs))
+	must(t, s.Identities.LinkIdentity(t.Context(), bobs))
 	for id, c := range map[string]struct {
 		before [2]bool // whether each identity vouches
 		change store.UserChange
@@ -344,9 +344,9 @@ func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 			return two
 		}
 		for _, i := range of(c.before) {
-			must(t, s.LinkIdentity(t.Context(), i))
+			must(t, s.Identities.LinkIdentity(t.Context(), i))
 		}
-		ended, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
+		ended, err := s.Users.ChangeUser(t.Context(), id, c.change, theEnd)
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -356,7 +356,7 @@ func identitiesOfChangedUsers(t *testing.T, s store.Store) {
 			want[0].LinkedAt, want[1].LinkedAt = theEnd.At, theEnd.At
 		}
 		sameIdentities(t, s, id, want...)
-		if after := readUser(t, s, id); after.Version != before.Version {
+		if after := readUser(t, s.Users, id); after.Version != before.Version {
 			t.Errorf("%s: from version %s to %s", id, before.Version, after.Version)
 		}
 		sameIdentities(t, s, "bob", bobs)

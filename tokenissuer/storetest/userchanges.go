@@ -47,7 +47,7 @@ func signIn(t *testing.T, s store.UserDirectory, want *store.User) *store.User {
 func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	versions := []string{addUser(t, s, user("ada")).Version}
-	bob := readUser(t, s, "bob").Version
+	bob := readUser(t, s.Users, "bob").Version
 	want := user("ada")
 	password, none := hash("m=8,t=1,p=1", "new"), oauth.Secret{}
 	admin, locked, active := store.RoleAdmin, store.UserLocked, store.UserActive
@@ -79,7 +79,7 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 		}}},
 		{"nothing", store.UserChange{}},
 	} {
-		ended, err := s.ChangeUser(t.Context(), "ada", c.change, theEnd)
+		ended, err := s.Users.ChangeUser(t.Context(), "ada", c.change, theEnd)
 		must(t, err)
 		if len(ended) != 0 {
 			t.Errorf("%s: a user without families ended %v", c.name, ended)
@@ -87,13 +87,13 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 		_, err = c.change.Apply(want)
 		must(t, err)
 		want.UpdatedAt = theEnd.At
-		got := signIn(t, s, want)
+		got := signIn(t, s.Users, want)
 		if slices.Contains(versions, got.Version) {
 			t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
 		}
 		versions = append(versions, got.Version)
 	}
-	got := readUser(t, s, "bob")
+	got := readUser(t, s.Users, "bob")
 	sameUser(t, got, user("bob"))
 	if got.Version != bob {
 		t.Errorf("the version of another user moved from %q to %q", bob, got.Version)
@@ -105,7 +105,7 @@ func changeUserChangesWhatIsSet(t *testing.T, s store.Store) {
 func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	f := familyOf(u, "f")
-	addFamilies(t, s, f)
+	addFamilies(t, s.Families, f)
 	want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
 	first, other, no := want.Email, store.VerifiedBy("corp"), ""
 	for _, change := range []store.UserChange{
@@ -113,22 +113,22 @@ func changeUserOfWhatTheUserIsCalled(t *testing.T, s store.Store) {
 		{KeepsTokens: true, VerifiesEmail: true}, tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(first) }), tell(func(u *store.User) { u.SetEmail(email); u.EmailVerifiedBy = other }), tell(func(u *store.User) { u.EmailVerifiedBy = no }), tell(func(u *store.User) { u.GroupsBy = other }),
 		tell(func(u *store.User) { u.Profile = &store.Profile{GivenName: "Ada", Locale: "en"} }), tell(func(u *store.User) { u.Name = name }), tell(func(u *store.User) { u.Profile = new(store.Profile) }),
 	} {
-		ended, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		ended, err := s.Users.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
 		_, err = change.Apply(want)
 		must(t, err)
 		want.UpdatedAt = theEnd.At
-		if got := signIn(t, s, want); got.Version != u.Version || len(ended) != 0 {
+		if got := signIn(t, s.Users, want); got.Version != u.Version || len(ended) != 0 {
 			t.Errorf("%+v moved the version from %s to %s and ended %v", change, u.Version, got.Version, ended)
 		}
 	}
-	sameFamily(t, readFamily(t, s, "f"), f)
-	_, err := s.UserByEmail(t.Context(), "ada@example.com")
+	sameFamily(t, readFamily(t, s.Families, "f"), f)
+	_, err := s.Users.UserByEmail(t.Context(), "ada@example.com")
 	mustBe(t, err, store.ErrNotFound)
 	heir := user("heir")
 	heir.Email = "ada@example.com"
 	addUser(t, s, heir)
-	_, err = s.ChangeUser(t.Context(), "nobody", tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), theEnd)
+	_, err = s.Users.ChangeUser(t.Context(), "nobody", tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), theEnd)
 	mustBe(t, err, store.ErrNotFound)
 }
 
@@ -137,17 +137,17 @@ func changeUserToATakenAddress(t *testing.T, s store.Store) {
 	addUser(t, s, user("bob"))
 	u := addUser(t, s, user("ada"))
 	f := familyOf(u, "f")
-	addFamilies(t, s, f)
+	addFamilies(t, s.Families, f)
 	role, email, name := store.RoleAdmin, "bob@example.com", "Bob"
 	for _, change := range []store.UserChange{tell(func(u *store.User) { u.SetEmail(email) }), tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), edit(func(u *store.User) { u.SetEmail(email); u.Role = role })} {
-		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		_, err := s.Users.ChangeUser(t.Context(), "ada", change, theEnd)
 		mustBe(t, err, store.ErrEmailTaken)
 	}
-	if got := signIn(t, s, user("ada")); got.Version != u.Version {
+	if got := signIn(t, s.Users, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
 	}
-	signIn(t, s, user("bob"))
-	sameFamily(t, readFamily(t, s, "f"), f)
+	signIn(t, s.Users, user("bob"))
+	sameFamily(t, readFamily(t, s.Families, "f"), f)
 }
 
 // changeUserToAnAddressInARace: of several users who are given one address concurrently, one gets it.
@@ -158,7 +158,7 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 	}
 	email := "the-one@example.com"
 	errs := race(users, func(i int) error {
-		_, err := s.ChangeUser(t.Context(), fmt.Sprint("u", i), tell(func(u *store.User) { u.SetEmail(email) }), theEnd)
+		_, err := s.Users.ChangeUser(t.Context(), fmt.Sprint("u", i), tell(func(u *store.User) { u.SetEmail(email) }), theEnd)
 		return err
 	})
 	oneWinner(t, errs, store.ErrTaken)
@@ -167,30 +167,30 @@ func changeUserToAnAddressInARace(t *testing.T, s store.Store) {
 		if err == nil {
 			want.Email, want.EmailVerifiedBy, want.UpdatedAt = email, "", theEnd.At
 		}
-		signIn(t, s, want)
+		signIn(t, s.Users, want)
 	}
 }
 
 // changeUserToAnOrganisation: the organisation must be stored or declared. Otherwise nothing is changed.
 func changeUserToAnOrganisation(t *testing.T, s store.Store) {
-	must(t, s.AddOrganisation(t.Context(), organisation("globex")))
+	must(t, s.Users.AddOrganisation(t.Context(), organisation("globex")))
 	u := addUser(t, s, user("ada"))
 	nowhere, role := "nowhere", store.RoleAdmin
-	_, err := s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Organisation = nowhere; u.Role = role }), theEnd)
+	_, err := s.Users.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Organisation = nowhere; u.Role = role }), theEnd)
 	mustBe(t, err, store.ErrNotFound)
-	if got := signIn(t, s, user("ada")); got.Version != u.Version {
+	if got := signIn(t, s.Users, user("ada")); got.Version != u.Version {
 		t.Errorf("the version moved from %s to %s", u.Version, got.Version)
 	}
 	want := user("ada")
 	for _, name := range []string{"declared", "globex"} {
 		change := edit(func(u *store.User) { u.Organisation = name })
 		change.OrganisationDeclared = name == "declared"
-		_, err := s.ChangeUser(t.Context(), "ada", change, theEnd)
+		_, err := s.Users.ChangeUser(t.Context(), "ada", change, theEnd)
 		must(t, err)
 		want.Organisation, want.UpdatedAt = name, theEnd.At
-		signIn(t, s, want)
+		signIn(t, s.Users, want)
 	}
-	mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
+	mustBe(t, s.Users.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
 }
 
 // bequeath adds families of the user in every state and families of others, and returns the ids of those that a change of the user ends.
@@ -203,14 +203,14 @@ func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	other.ClientID = "other"
 	session.Origin, session.Code = store.BrowserSession, store.CodeBinding{}
 	spent, unspent := of("spent"), of("unspent")
-	addFamilies(t, s, spent, unspent, expired, other, session, of("ended before"))
-	must(t, Used(s.RedeemCode(t.Context(), spent.ID, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"},
+	addFamilies(t, s.Families, spent, unspent, expired, other, session, of("ended before"))
+	must(t, Used(s.Families.RedeemCode(t.Context(), spent.ID, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"},
 		store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until})
 	must(t, err)
 	stranger := family("of another user than " + u.ID)
-	stranger.UserID = u.ID + " "
-	addFamilies(t, s, stranger)
+	stranger.User.ID = u.ID + " "
+	addFamilies(t, s.Families, stranger)
 	return []string{spent.ID, unspent.ID, expired.ID, other.ID, session.ID}
 }
 
@@ -220,10 +220,10 @@ func sameBequest(t *testing.T, s store.Store, u *store.User, ended []store.Revoc
 	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r store.Revocation) bool {
 		return r.ID == u.ID+" ended before" // the contract does not say whether it is recorded again
 	}), living...)
-	if at := readFamily(t, s, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
+	if at := readFamily(t, s.Families, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
 		t.Errorf("a family that had ended before has ended at %v", at)
 	}
-	if at := readFamily(t, s, "of another user than "+u.ID).RevokedAt; !at.IsZero() {
+	if at := readFamily(t, s.Families, "of another user than "+u.ID).RevokedAt; !at.IsZero() {
 		t.Errorf("another user's family has ended at %v", at)
 	}
 }
@@ -242,7 +242,7 @@ func changeUserEndsFamilies(t *testing.T, s store.Store) {
 	} {
 		u := addUser(t, s, user(c.name))
 		living := bequeath(t, s, u)
-		ended, err := s.ChangeUser(t.Context(), u.ID, c.change, theEnd)
+		ended, err := s.Users.ChangeUser(t.Context(), u.ID, c.change, theEnd)
 		must(t, err)
 		sameBequest(t, s, u, ended, living)
 	}
@@ -254,7 +254,7 @@ func changeUserIsOneStep(t *testing.T, s store.Store) {
 	role := store.RoleMember
 	endedWithTheUser(t, s,
 		func(id string) error {
-			_, err := s.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Role = role }), theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Role = role }), theEnd)
 			return err
 		},
 		func(before, now *store.User, err error) bool {
@@ -265,7 +265,7 @@ func changeUserIsOneStep(t *testing.T, s store.Store) {
 // removeUserIsOneStep (M28): the same for a removed user.
 func removeUserIsOneStep(t *testing.T, s store.Store) {
 	endedWithTheUser(t, s,
-		func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err },
+		func(id string) error { _, err := s.Users.RemoveUser(t.Context(), id, theEnd); return err },
 		func(_, _ *store.User, err error) bool { return err != nil })
 }
 
@@ -276,10 +276,10 @@ func endedWithTheUser(t *testing.T, s store.Store, end func(id string) error, en
 	for round := range 8 {
 		before := addUser(t, s, user(fmt.Sprint("user ", round)))
 		for i := range families {
-			addFamilies(t, s, familyOf(before, fmt.Sprint(before.ID, " family ", i)))
+			addFamilies(t, s.Families, familyOf(before, fmt.Sprint(before.ID, " family ", i)))
 		}
 		watched := watch(t, s, before.ID, families, func() error { return end(before.ID) }, func() bool {
-			now, err := s.User(t.Context(), before.ID)
+			now, err := s.Users.User(t.Context(), before.ID)
 			return ended(before, now, err)
 		})
 		must(t, errors.Join(watched...))
@@ -293,11 +293,11 @@ func changeUserInARace(t *testing.T, s store.Store) {
 	changes := []store.UserChange{edit(func(u *store.User) { u.PasswordHash = password }), edit(func(u *store.User) { u.Role = role }), edit(func(u *store.User) { u.Status = status })}
 	var versions [racers]string
 	errs := race(racers, func(i int) error {
-		_, err := s.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
+		_, err := s.Users.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
 		if err != nil {
 			return err
 		}
-		u, err := s.User(t.Context(), "ada")
+		u, err := s.Users.User(t.Context(), "ada")
 		if err != nil {
 			return err
 		}
@@ -307,7 +307,7 @@ func changeUserInARace(t *testing.T, s store.Store) {
 	must(t, errors.Join(errs...))
 	want := user("ada")
 	want.PasswordHash, want.Role, want.Status, want.UpdatedAt = password, role, status, theEnd.At
-	got := readUser(t, s, "ada")
+	got := readUser(t, s.Users, "ada")
 	sameUser(t, got, want)
 	if !slices.Contains(versions[:], got.Version) {
 		t.Errorf("the version is %q, which nobody saw after the change that made it", got.Version)
@@ -318,21 +318,21 @@ func changeUserInARace(t *testing.T, s store.Store) {
 func rehashPassword(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
-	addFamilies(t, s, familyOf(u, "f"))
+	addFamilies(t, s.Families, familyOf(u, "f"))
 	fresh := hash("m=65536,t=3,p=2", "ada")
-	must(t, s.RehashPassword(t.Context(), "ada", u.PasswordHash, fresh))
+	must(t, s.Users.RehashPassword(t.Context(), "ada", u.PasswordHash, fresh))
 	want := user("ada")
 	want.PasswordHash = fresh
-	got := signIn(t, s, want)
+	got := signIn(t, s.Users, want)
 	if got.Version != u.Version {
 		t.Errorf("the version moved from %q to %q", u.Version, got.Version)
 	}
-	sameFamily(t, readFamily(t, s, "f"), familyOf(u, "f"))
-	addFamilies(t, s, familyOf(u, "later"))
-	if revoked := recorded(t, s); len(revoked) != 0 {
+	sameFamily(t, readFamily(t, s.Families, "f"), familyOf(u, "f"))
+	addFamilies(t, s.Families, familyOf(u, "later"))
+	if revoked := recorded(t, s.Revocations); len(revoked) != 0 {
 		t.Errorf("revoked is %v, want nothing", revoked)
 	}
-	sameUser(t, readUser(t, s, "bob"), user("bob"))
+	sameUser(t, readUser(t, s.Users, "bob"), user("bob"))
 }
 
 // rehashPasswordLosesToAChange: a hash other than the verified one stays, without an error: a sign-in with the old password must not undo
@@ -340,13 +340,13 @@ func rehashPassword(t *testing.T, s store.Store) {
 func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 	old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
 	addUser(t, s, user("ada"))
-	_, err := s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
+	_, err := s.Users.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
 	must(t, err)
-	version := readUser(t, s, "ada").Version
-	must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
+	version := readUser(t, s.Users, "ada").Version
+	must(t, s.Users.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
 	want := user("ada")
 	want.PasswordHash, want.UpdatedAt = changed, theEnd.At
-	got := signIn(t, s, want)
+	got := signIn(t, s.Users, want)
 	if got.Version != version {
 		t.Errorf("the version moved from %q to %q", version, got.Version)
 	}
@@ -354,12 +354,12 @@ func rehashPasswordLosesToAChange(t *testing.T, s store.Store) {
 		u := addUser(t, s, user(fmt.Sprint("user ", round)))
 		must(t, errors.Join(race(2, func(i int) error {
 			if i == 0 {
-				return s.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
+				return s.Users.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
 			}
-			_, err := s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.PasswordHash = changed }), theEnd)
 			return err
 		})...))
-		if got := readUser(t, s, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
+		if got := readUser(t, s.Users, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
 			t.Fatalf("round %d: the hash is %q, want the changed one", round, got)
 		}
 	}
@@ -370,40 +370,40 @@ func removeUser(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
 	addUser(t, s, user("bob"))
 	living := bequeath(t, s, u)
-	ended, err := s.RemoveUser(t.Context(), "ada", theEnd)
+	ended, err := s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
 	sameBequest(t, s, u, ended, living)
-	_, err = s.User(t.Context(), "ada")
+	_, err = s.Users.User(t.Context(), "ada")
 	mustBe(t, err, store.ErrNotFound)
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	for id, want := range map[string]bool{"ada": true, "bob": true, "app": false, "nobody": false, "": false, "\x00": false} {
-		if had, err := s.HadUser(t.Context(), id); had != want || err != nil {
+		if had, err := s.Users.HadUser(t.Context(), id); had != want || err != nil {
 			t.Errorf("there was a user %q: %t, %v", id, had, err)
 		}
 	}
-	_, err = s.UserByEmail(t.Context(), "ada@example.com")
+	_, err = s.Users.UserByEmail(t.Context(), "ada@example.com")
 	mustBe(t, err, store.ErrNotFound)
 	for _, organisation := range []string{"", "acme"} {
-		list := listUsers(t, s, organisation)
+		list := listUsers(t, s.Users, organisation)
 		if len(list) != 1 {
 			t.Fatalf("%d users are listed, want the other one alone", len(list))
 		}
 		sameUser(t, list[0], user("bob"))
 	}
-	_, err = s.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd)
+	_, err = s.Users.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd)
 	mustBe(t, err, store.ErrNotFound)
-	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
-	_, err = s.User(t.Context(), "ada")
+	must(t, s.Users.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
+	_, err = s.Users.User(t.Context(), "ada")
 	mustBe(t, err, store.ErrNotFound)
 }
 
 // removeUserOnce: of concurrent removals one finds the user, and ends the families.
 func removeUserOnce(t *testing.T, s store.Store) {
 	u := addUser(t, s, user("ada"))
-	addFamilies(t, s, familyOf(u, "f"))
+	addFamilies(t, s.Families, familyOf(u, "f"))
 	ended := make([][]store.Revocation, racers)
 	errs := race(racers, func(i int) (err error) {
-		ended[i], err = s.RemoveUser(t.Context(), "ada", theEnd)
+		ended[i], err = s.Users.RemoveUser(t.Context(), "ada", theEnd)
 		return err
 	})
 	oneWinner(t, errs, store.ErrNotFound)
@@ -431,15 +431,15 @@ func passwordSchemes(t *testing.T, s store.Store) {
 		u.PasswordHash = password
 		addUser(t, s, u)
 	}
-	sameSchemes(t, s, weak, strong, bcrypt)
-	must(t, s.RehashPassword(t.Context(), "a", hash("m=8,t=1,p=1", "a"), hash("m=19456,t=2,p=1", "a")))
-	sameSchemes(t, s, strong, bcrypt)
-	_, err := s.RemoveUser(t.Context(), "e", theEnd)
+	sameSchemes(t, s.Users, weak, strong, bcrypt)
+	must(t, s.Users.RehashPassword(t.Context(), "a", hash("m=8,t=1,p=1", "a"), hash("m=19456,t=2,p=1", "a")))
+	sameSchemes(t, s.Users, strong, bcrypt)
+	_, err := s.Users.RemoveUser(t.Context(), "e", theEnd)
 	must(t, err)
-	sameSchemes(t, s, strong)
+	sameSchemes(t, s.Users, strong)
 	password := hash("m=8,t=1,p=1", "d")
 	disabled := store.UserDisabled
-	_, err = s.ChangeUser(t.Context(), "d", edit(func(u *store.User) { u.PasswordHash = password; u.Status = disabled }), theEnd)
+	_, err = s.Users.ChangeUser(t.Context(), "d", edit(func(u *store.User) { u.PasswordHash = password; u.Status = disabled }), theEnd)
 	must(t, err)
-	sameSchemes(t, s, weak, strong)
+	sameSchemes(t, s.Users, weak, strong)
 }

@@ -53,10 +53,10 @@ func hash(costs, text string) oauth.Secret {
 // addUser registers a user of a declared organisation and returns it as the store does.
 func addUser(t *testing.T, s store.Store, u *store.User) *store.User {
 	t.Helper()
-	if err := s.AddUser(t.Context(), u, true); err != nil {
+	if err := s.Users.AddUser(t.Context(), u, true); err != nil {
 		t.Fatalf("adding user %q: %v", u.ID, err)
 	}
-	return readUser(t, s, u.ID)
+	return readUser(t, s.Users, u.ID)
 }
 
 // readUser returns a user, who must exist.
@@ -94,24 +94,24 @@ func sameUser(t *testing.T, got, want *store.User) {
 // userUnknown: an unknown id or address finds no user, and a step on it leaves nothing behind.
 func userUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, Done(s.AddFamily(ctx, family("f")))) // "ada" is declared, and not stored
-	_, err := s.User(ctx, "ada")
+	must(t, Done(s.Families.AddFamily(ctx, family("f")))) // "ada" is declared, and not stored
+	_, err := s.Users.User(ctx, "ada")
 	mustBe(t, err, store.ErrNotFound)
-	_, err = s.UserByEmail(ctx, "ada@example.com")
+	_, err = s.Users.UserByEmail(ctx, "ada@example.com")
 	mustBe(t, err, store.ErrNotFound)
-	_, err = s.ChangeUser(ctx, "ada", store.UserChange{}, theEnd)
+	_, err = s.Users.ChangeUser(ctx, "ada", store.UserChange{}, theEnd)
 	mustBe(t, err, store.ErrNotFound)
-	_, err = s.RemoveUser(ctx, "ada", theEnd)
+	_, err = s.Users.RemoveUser(ctx, "ada", theEnd)
 	mustBe(t, err, store.ErrNotFound)
-	must(t, s.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
-	if revoked := recorded(t, s); len(revoked) != 0 {
+	must(t, s.Users.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
+	if revoked := recorded(t, s.Revocations); len(revoked) != 0 {
 		t.Errorf("steps that did not happen recorded %v", revoked)
 	}
-	sameFamily(t, readFamily(t, s, "f"), family("f"))
-	if list := listUsers(t, s, ""); len(list) != 0 {
+	sameFamily(t, readFamily(t, s.Families, "f"), family("f"))
+	if list := listUsers(t, s.Users, ""); len(list) != 0 {
 		t.Errorf("an empty store lists %d users", len(list))
 	}
-	sameSchemes(t, s)
+	sameSchemes(t, s.Users)
 	addUser(t, s, user("ada")) // the queries took neither id nor address
 }
 
@@ -129,8 +129,8 @@ func userReadsBack(t *testing.T, s store.Store) {
 	odd.Email, odd.Name = "o'hara+%_\"`🦊`\"@exämple.com", `'; DROP TABLE users; -- \ "\u0301`
 	odd.Role, odd.Status, odd.CreatedAt = store.RoleBusinessManager, store.UserLocked, time.Unix(0, 0)
 	for _, want := range []*store.User{full, bare, bcrypt, odd} {
-		must(t, s.AddUser(t.Context(), want, true))
-		signIn(t, s, want)
+		must(t, s.Users.AddUser(t.Context(), want, true))
+		signIn(t, s.Users, want)
 	}
 	declared := user("declared")
 	declared.Declared, declared.Version = true, "of my own"
@@ -162,7 +162,7 @@ func usersListed(t *testing.T, s store.Store) {
 				want = append(want, u)
 			}
 		}
-		got := listUsers(t, s, organisation)
+		got := listUsers(t, s.Users, organisation)
 		if len(got) != len(want) {
 			t.Fatalf("%d users are listed of %q, want %d", len(got), organisation, len(want))
 		}
@@ -175,7 +175,7 @@ func usersListed(t *testing.T, s store.Store) {
 // userIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
 func userIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range append(slices.Clone(strangers), oddIDs...) {
-		_, err := s.User(t.Context(), id)
+		_, err := s.Users.User(t.Context(), id)
 		mustBe(t, err, store.ErrNotFound)
 	}
 	for _, id := range oddIDs {
@@ -183,9 +183,9 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 	}
 	// A step changes the user that it names and no other.
 	locked := store.UserLocked
-	_, err := s.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = locked }), theEnd)
+	_, err := s.Users.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
-	_, err = s.RemoveUser(t.Context(), "a_p", theEnd)
+	_, err = s.Users.RemoveUser(t.Context(), "a_p", theEnd)
 	must(t, err)
 	for _, id := range oddIDs {
 		if id == "a_p" {
@@ -195,10 +195,10 @@ func userIDsAreBytes(t *testing.T, s store.Store) {
 		if id == "%" {
 			want.Status, want.UpdatedAt = locked, theEnd.At
 		}
-		sameUser(t, readUser(t, s, id), want)
+		sameUser(t, readUser(t, s.Users, id), want)
 	}
 	for _, id := range append(slices.Clone(strangers), "a_p") {
-		if got, err := s.User(t.Context(), id); err == nil {
+		if got, err := s.Users.User(t.Context(), id); err == nil {
 			t.Errorf("asking for %q gave user %q", id, got.ID)
 		}
 	}
@@ -213,14 +213,14 @@ func userAddressesAreBytes(t *testing.T, s store.Store) {
 		addUser(t, s, u)
 	}
 	for i, id := range oddIDs {
-		got, err := s.UserByEmail(t.Context(), id+"@example.com")
+		got, err := s.Users.UserByEmail(t.Context(), id+"@example.com")
 		must(t, err)
 		if want := fmt.Sprint("user ", i); got.ID != want {
 			t.Errorf("the address %q is that of %q, want %q", id, got.ID, want)
 		}
 	}
 	for _, id := range strangers {
-		if got, err := s.UserByEmail(t.Context(), id+"@example.com"); err == nil {
+		if got, err := s.Users.UserByEmail(t.Context(), id+"@example.com"); err == nil {
 			t.Errorf("asking for the address %q gave %q", id, got.Email)
 		}
 	}
@@ -230,13 +230,13 @@ func userAddressesAreBytes(t *testing.T, s store.Store) {
 func userOutsideTheRules(t *testing.T, s store.Store) {
 	addUser(t, s, user("app"))
 	for _, id := range outsideTheRules {
-		if got, err := s.User(t.Context(), id); err == nil {
+		if got, err := s.Users.User(t.Context(), id); err == nil {
 			t.Errorf("asking for %.10q gave user %q", id, got.ID)
 		}
-		if got, err := s.UserByEmail(t.Context(), id); err == nil {
+		if got, err := s.Users.UserByEmail(t.Context(), id); err == nil {
 			t.Errorf("asking for the address %.10q gave user %q", id, got.ID)
 		}
-		if got, err := s.Organisation(t.Context(), id); err == nil {
+		if got, err := s.Users.Organisation(t.Context(), id); err == nil {
 			t.Errorf("asking for organisation %.10q gave %q", id, got.ID)
 		}
 	}
@@ -247,17 +247,17 @@ func userAddressTaken(t *testing.T, s store.Store) {
 	addUser(t, s, user("ada"))
 	second := user("bob")
 	second.Email = "ada@example.com"
-	mustBe(t, s.AddUser(t.Context(), second, true), store.ErrTaken)
-	sameUser(t, readUser(t, s, "ada"), user("ada"))
-	_, err := s.User(t.Context(), "bob")
+	mustBe(t, s.Users.AddUser(t.Context(), second, true), store.ErrTaken)
+	sameUser(t, readUser(t, s.Users, "ada"), user("ada"))
+	_, err := s.Users.User(t.Context(), "bob")
 	mustBe(t, err, store.ErrNotFound)
-	must(t, s.AddClient(t.Context(), client("bob")))
+	must(t, s.Clients.AddClient(t.Context(), client("bob")))
 
-	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	_, err = s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
 	second.ID = "cyd"
 	addUser(t, s, second)
-	got, err := s.UserByEmail(t.Context(), "ada@example.com")
+	got, err := s.Users.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
 	sameUser(t, got, second)
 }
@@ -269,13 +269,13 @@ func userAddressTakenInARace(t *testing.T, s store.Store) {
 		u.Email = "ada@example.com"
 		return u
 	}
-	errs := race(racers, func(i int) error { return s.AddUser(t.Context(), mine(i), true) })
+	errs := race(racers, func(i int) error { return s.Users.AddUser(t.Context(), mine(i), true) })
 	oneWinner(t, errs, store.ErrTaken)
 	winner := mine(slices.Index(errs, nil))
-	got, err := s.UserByEmail(t.Context(), "ada@example.com")
+	got, err := s.Users.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
 	sameUser(t, got, winner)
-	if list := listUsers(t, s, ""); len(list) != 1 {
+	if list := listUsers(t, s.Users, ""); len(list) != 1 {
 		t.Errorf("%d users are stored, want the winner alone", len(list))
 	}
 }
@@ -287,13 +287,13 @@ func idGivenOnce(t *testing.T, s store.Store) {
 		name        string
 		add, remove func(id string) error
 	}{
-		{"client", func(id string) error { return s.AddClient(t.Context(), client(id)) },
-			func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) }},
+		{"client", func(id string) error { return s.Clients.AddClient(t.Context(), client(id)) },
+			func(id string) error { return s.Clients.RemoveClient(t.Context(), id, revocation(id)) }},
 		{"user", func(id string) error {
 			u := user(id)
 			u.Email = oauth.NewID() + "@example.com" // the id is taken, not the address
-			return s.AddUser(t.Context(), u, true)
-		}, func(id string) error { _, err := s.RemoveUser(t.Context(), id, theEnd); return err }},
+			return s.Users.AddUser(t.Context(), u, true)
+		}, func(id string) error { _, err := s.Users.RemoveUser(t.Context(), id, theEnd); return err }},
 	}
 	for _, first := range owners {
 		for _, second := range owners {
@@ -308,12 +308,12 @@ func idGivenOnce(t *testing.T, s store.Store) {
 	}
 	again := user("removed user then user")
 	again.CreatedAt = theEnd.Until
-	must(t, s.AddUser(t.Context(), again, true))
-	_, err := s.RemoveUser(t.Context(), again.ID, theEnd)
+	must(t, s.Users.AddUser(t.Context(), again, true))
+	_, err := s.Users.RemoveUser(t.Context(), again.ID, theEnd)
 	must(t, err)
-	clients, err := s.Clients(t.Context())
+	clients, err := s.Clients.Clients(t.Context())
 	must(t, err)
-	if users := listUsers(t, s, ""); len(clients) != len(owners) || len(users) != len(owners) {
+	if users := listUsers(t, s.Users, ""); len(clients) != len(owners) || len(users) != len(owners) {
 		t.Errorf("%d clients and %d users are stored, want %d of each", len(clients), len(users), len(owners))
 	}
 }
@@ -324,14 +324,14 @@ func idGivenOnceInARace(t *testing.T, s store.Store) {
 		id := fmt.Sprint("both ", round)
 		oneWinner(t, race(racers, func(i int) error {
 			if i%2 == 0 {
-				return s.AddClient(t.Context(), client(id))
+				return s.Clients.AddClient(t.Context(), client(id))
 			}
 			u := user(id)
 			u.Email = fmt.Sprint(id, i, "@example.com")
-			return s.AddUser(t.Context(), u, true)
+			return s.Users.AddUser(t.Context(), u, true)
 		}), store.ErrTaken)
-		_, noClient := s.Client(t.Context(), id)
-		_, noUser := s.User(t.Context(), id)
+		_, noClient := s.Clients.Client(t.Context(), id)
+		_, noUser := s.Users.User(t.Context(), id)
 		oneWinner(t, []error{noClient, noUser}, store.ErrNotFound)
 	}
 }
@@ -340,14 +340,14 @@ func idGivenOnceInARace(t *testing.T, s store.Store) {
 func userHandedOutStaysAsItWas(t *testing.T, s store.Store) {
 	before := addUser(t, s, user("ada"))
 	version := before.Version
-	list := listUsers(t, s, "")
-	byEmail, err := s.UserByEmail(t.Context(), "ada@example.com")
+	list := listUsers(t, s.Users, "")
+	byEmail, err := s.Users.UserByEmail(t.Context(), "ada@example.com")
 	must(t, err)
 	locked := store.UserLocked
-	_, err = s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
+	_, err = s.Users.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Status = locked }), theEnd)
 	must(t, err)
-	must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
-	_, err = s.RemoveUser(t.Context(), "ada", theEnd)
+	must(t, s.Users.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
+	_, err = s.Users.RemoveUser(t.Context(), "ada", theEnd)
 	must(t, err)
 	for _, u := range []*store.User{before, list[0], byEmail} {
 		sameUser(t, u, user("ada"))
