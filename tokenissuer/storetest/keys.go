@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -13,11 +12,11 @@ import (
 
 var keyChecks = []check{
 	{name: "KeysReadBack", test: keysReadBack},
-	{name: "KeysFirstInARace", test: keysFirstInARace},
+	{name: "KeysFirstInARace", races: keysFirstInARace},
 	{name: "KeysSealAsTheCallerBelieves", test: keysSealAsTheCallerBelieves},
 	{name: "K1KeysAfterTheFirst", test: keysAfterTheFirst},
 	{name: "KeysReplacedTogether", test: keysReplacedTogether},
-	{name: "K2KeysAddedInARace", test: keysAddedInARace},
+	{name: "K2KeysAddedInARace", races: keysAddedInARace},
 	{name: "K9KeysRevoked", test: keysRevoked},
 	{name: "K9KeysFirstOfAnAlgorithm", test: keysFirstOfAnAlgorithm},
 	{name: "KeysDropped", test: keysDropped},
@@ -40,24 +39,13 @@ func keyRevocation(id string) store.Revocation {
 
 func storedKeys(t *testing.T, s store.KeyStore) []store.StoredKey {
 	t.Helper()
-	keys, err := s.SigningKeys(t.Context())
-	must(t, err)
+	keys := ok(s.SigningKeys(t.Context()))(t)
 	return keys
 }
 
 func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%d keys are stored, want %d", len(got), len(want))
-	}
-	for i, w := range want {
-		g := got[i]
-		if g.ID != w.ID || g.Algorithm != w.Algorithm || g.SealedWith != w.SealedWith ||
-			!bytes.Equal(g.Private, w.Private) || !sameTime(g.CreatedAt, w.CreatedAt) ||
-			!sameTime(g.ActiveFrom, w.ActiveFrom) || !sameTime(g.RevokedAt, w.RevokedAt) {
-			t.Errorf("key %d is\n%+v, want\n%+v", i, g, w)
-		}
-	}
+	same(t, got, want)
 }
 
 // keysReadBack: there are none at first. Keys of several algorithms come back in full, oldest first, in whatever order they were added.
@@ -91,7 +79,7 @@ func keysFirstOfAnAlgorithm(t *testing.T, s store.Store) {
 func keysFirstInARace(t *testing.T, s store.Store) {
 	algorithms := []oauth.Algorithm{oauth.ES256, oauth.RS256}
 	seen := make([][]store.StoredKey, racers)
-	errs := race(racers, func(i int) error {
+	all(t, racers, func(i int) error {
 		algorithm := algorithms[i%len(algorithms)]
 		err := s.AddFirstSigningKey(t.Context(), key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second)))
 		if err != nil {
@@ -100,9 +88,6 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 		seen[i], err = s.SigningKeys(t.Context())
 		return err
 	})
-	for _, err := range errs {
-		must(t, err)
-	}
 	winner := make(map[oauth.Algorithm]string)
 	for _, k := range storedKeys(t, s) {
 		if other, twice := winner[k.Algorithm]; twice {
@@ -188,12 +173,10 @@ func keysReplacedTogether(t *testing.T, s store.Store) {
 		return k
 	}
 	sealed, sealedToo := becomes(second), becomes(first)
-	before, err := s.KeysVersion(t.Context())
-	must(t, err)
+	before := ok(s.KeysVersion(t.Context()))(t)
 	replaces(t, s, false, change(first, sealedToo), change(sealed, sealed))
 	sameKeys(t, storedKeys(t, s), first, second)
-	after, err := s.KeysVersion(t.Context())
-	must(t, err)
+	after := ok(s.KeysVersion(t.Context()))(t)
 	if after != before {
 		t.Errorf("nothing changed, and the version went from %d to %d", before, after)
 	}
@@ -215,9 +198,9 @@ func keysAfterTheFirst(t *testing.T, s store.Store) {
 
 // keysAddedInARace: every one of them is stored.
 func keysAddedInARace(t *testing.T, s store.Store) {
-	must(t, errors.Join(race(racers, func(i int) error {
+	all(t, racers, func(i int) error {
 		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
-	})...))
+	})
 	if keys := storedKeys(t, s); len(keys) != racers {
 		t.Errorf("%d keys are stored, want %d", len(keys), racers)
 	}
@@ -247,7 +230,7 @@ func keysRevoked(t *testing.T, s store.Store) {
 	if len(got) != 1 {
 		t.Errorf("%d revocations are recorded, want one", len(got))
 	}
-	sameRevocation(t, got["key k"], keyRevocation("k"))
+	same(t, got["key k"], keyRevocation("k"))
 }
 
 // keysDropped: a dropped key does not exist, and dropping it again is not an error, because two nodes may do it concurrently.
@@ -281,8 +264,7 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 		{"a dropped key", func() error { return s.DropSigningKey(t.Context(), "first") }},
 	} {
 		must(t, change.do())
-		version, err := s.KeysVersion(t.Context())
-		must(t, err)
+		version := ok(s.KeysVersion(t.Context()))(t)
 		if version <= last {
 			t.Errorf("after %s the version is %d, and was %d", change.name, version, last)
 		}
@@ -310,11 +292,10 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 		text := fmt.Sprint(step.Version, len(step.Before), len(step.After), len(ids))
 		return store.StoredKey{ID: "bound", Algorithm: "bound", Private: []byte(text), SealedWith: "kek"}, nil
 	})
-	must(t, errors.Join(race(racers, func(i int) error {
+	all(t, racers, func(i int) error {
 		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
-	})...))
-	version, err := s.KeysVersion(t.Context())
-	must(t, err)
+	})
+	version := ok(s.KeysVersion(t.Context()))(t)
 	bound := func() string {
 		for _, k := range storedKeys(t, s) {
 			if k.ID == "bound" {
@@ -334,8 +315,7 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 	if err := s.DropSigningKey(t.Context(), "key 0"); err == nil {
 		t.Error("a key was dropped though that could not be bound")
 	}
-	after, err := s.KeysVersion(t.Context())
-	must(t, err)
+	after := ok(s.KeysVersion(t.Context()))(t)
 	if bound() != before || len(storedKeys(t, s)) != stood || after != version {
 		t.Errorf("a change that could not be bound left %s, %d keys, version %d", bound(), len(storedKeys(t, s)), after)
 	}

@@ -9,214 +9,175 @@ import (
 )
 
 var refreshChecks = []check{
-	{name: "RotateRefreshToken", test: rotateRefreshToken},
-	{name: "T134RotationThatEnds", test: rotationThatEnds},
-	{name: "T84RotationOfAnotherGeneration", test: rotationOfAnotherGeneration},
-	{name: "T87RotatedOnceInARace", beside: rotatedOnceInARace},
-	{name: "T88RotationOfARevokedFamily", test: rotationOfARevokedFamily},
-	{name: "TouchFamily", test: touchFamily},
-	{name: "TouchFamilyInARace", test: touchFamilyInARace},
-	{name: "A71TouchBesideTheEnd", beside: touchBesideTheEnd},
-}
-
-// rotateRefreshToken: each rotation advances the generation by one and sets its time, and changes nothing else, in this or any other
-// family. It uses the caller's clock.
-func rotateRefreshToken(t *testing.T, s store.Store) {
-	coded, other := redeemed(family("coded"), 1), refreshed("other")
-	addFamilies(t, s, family("coded"), refreshed("f"), other)
-	must(t, redeem(t, s, "coded", 1))
-	for _, want := range []*store.TokenFamily{refreshed("f"), coded} {
-		for generation := range int64(20) {
-			want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
-			want.RotatedBy = fmt.Sprint("by ", generation)
-			must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
-			sameFamily(t, readFamily(t, s, want.ID), want)
-		}
-	}
-	sameFamily(t, readFamily(t, s, "other"), other)
-
-	// The caller's clock decides whether a family has expired, because the caller may have cached another end.
-	edge, expired := refreshed("edge"), refreshed("expired")
-	edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
-	addFamilies(t, s, edge, expired)
-	must(t, rotate(t, s, "edge", 1, store.Rotation{At: now}))
-	edge.Generation, edge.RotatedAt = 2, now
-	sameFamily(t, readFamily(t, s, "edge"), edge)
-	mustBe(t, rotate(t, s, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
-	sameFamily(t, readFamily(t, s, "expired"), expired)
-}
-
-// rotationThatEnds (T134): a rotation and the revocations in Ended are one step. A refused rotation records nothing.
-func rotationThatEnds(t *testing.T, s store.Store) {
-	addFamilies(t, s, refreshed("f"))
-	ended := func(id string) store.Rotation {
-		return store.Rotation{At: now, By: "somebody", Ended: []store.Revocation{{
-			Kind: store.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
-		}}}
-	}
-	errs := race(racers, func(i int) error { return rotate(t, s, "f", 1, ended(fmt.Sprint(i))) })
-	oneWinner(t, errs, Refused(store.Replayed))
-	all := recorded(t, s)
-	if len(all) != 1 {
-		t.Fatalf("%d revocations were recorded, want 1", len(all))
-	}
-	for i, err := range errs {
-		if want := ended(fmt.Sprint(i)).Ended[0]; err == nil {
-			sameRevocation(t, all[name(want)], want)
-		}
-	}
-	want := refreshed("f")
-	want.Generation, want.RotatedAt, want.RotatedBy = 2, now, "somebody"
-	sameFamily(t, readFamily(t, s, "f"), want)
-}
-
-// rotationOfAnotherGeneration (T84): a generation that was rotated before is Replayed, and one that was never issued is Missing. Neither
-// changes anything.
-func rotationOfAnotherGeneration(t *testing.T, s store.Store) {
-	want := refreshed("f")
-	addFamilies(t, s, want)
-	for want.Generation < 5 {
-		want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
-		must(t, rotate(t, s, "f", want.Generation, store.Rotation{At: want.RotatedAt}))
-		want.Generation++
-		for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
-			if other == want.Generation {
-				continue
+	// Each rotation advances the generation by one and sets its time, and changes nothing else, in this or any other family. It uses the
+	// caller's clock.
+	{name: "RotateRefreshToken", test: func(t *testing.T, s store.Store) {
+		coded, other := redeemed(family("coded"), 1), refreshed("other")
+		addFamilies(t, s, family("coded"), refreshed("f"), other)
+		must(t, redeem(t, s, "coded", 1))
+		for _, want := range []*store.TokenFamily{refreshed("f"), coded} {
+			for generation := range int64(20) {
+				want.Generation, want.RotatedAt = generation+2, now.Add(time.Duration(generation%7)*time.Minute)
+				want.RotatedBy = fmt.Sprint("by ", generation)
+				must(t, rotate(t, s, want.ID, generation+1, store.Rotation{At: want.RotatedAt, By: want.RotatedBy}))
+				wantFamilies(t, s, want)
 			}
-			refusal := store.Replayed
-			if other > want.Generation {
-				refusal = store.Missing
-			}
-			mustBe(t, rotate(t, s, "f", other, store.Rotation{At: now}), Refused(refusal))
-			sameFamily(t, readFamily(t, s, "f"), want)
 		}
-	}
-}
+		wantFamilies(t, s, other)
 
-// rotatedOnceInARace (T87): of 100 callers with one generation exactly one rotates it, generation after generation, on either of the
-// stores of one place. The others get Replayed.
-func rotatedOnceInARace(t *testing.T, a, b store.Store) {
-	stores := []store.Store{a, b}
-	const callers, rounds = 100, 8
-	addFamilies(t, stores[0], refreshed("f"))
-	want := refreshed("f")
-	for want.Generation <= rounds {
-		at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
-		errs := race(callers, func(i int) error {
-			return rotate(t, stores[i%len(stores)], "f", want.Generation, store.Rotation{At: at(i)})
-		})
+		// The caller's clock decides whether a family has expired, because the caller may have cached another end.
+		edge, expired := refreshed("edge"), refreshed("expired")
+		edge.ExpiresAt, expired.ExpiresAt = now.Add(time.Microsecond), now
+		addFamilies(t, s, edge, expired)
+		must(t, rotate(t, s, "edge", 1, store.Rotation{At: now}))
+		edge.Generation, edge.RotatedAt = 2, now
+		wantFamilies(t, s, edge)
+		mustBe(t, rotate(t, s, "expired", 1, store.Rotation{At: now}), Refused(store.Expired))
+		wantFamilies(t, s, expired)
+	}},
+	// A rotation and the revocations in Ended are one step. A refused rotation records nothing.
+	{name: "T134RotationThatEnds", races: func(t *testing.T, s store.Store) {
+		addFamilies(t, s, refreshed("f"))
+		ended := func(id string) store.Rotation {
+			return store.Rotation{At: now, By: "somebody", Ended: []store.Revocation{{
+				Kind: store.RevokeToken, ID: id, IssuedUntil: now, ExpiresAt: now.Add(time.Hour),
+			}}}
+		}
+		errs := race(racers, func(i int) error { return rotate(t, s, "f", 1, ended(fmt.Sprint(i))) })
 		oneWinner(t, errs, Refused(store.Replayed))
+		all := recorded(t, s)
+		if len(all) != 1 {
+			t.Fatalf("%d revocations were recorded, want 1", len(all))
+		}
 		for i, err := range errs {
-			if err == nil {
-				want.RotatedAt = at(i)
+			if want := ended(fmt.Sprint(i)).Ended[0]; err == nil {
+				same(t, all[name(want)], want)
 			}
 		}
-		want.Generation++
-		for _, s := range stores {
-			sameFamily(t, readFamily(t, s, "f"), want)
-		}
-	}
-}
-
-// rotationOfARevokedFamily (T88): no generation of a revoked family can be rotated, neither the newest nor an older one, and the family
-// stays readable.
-func rotationOfARevokedFamily(t *testing.T, s store.Store) {
-	want := refreshed("f")
-	addFamilies(t, s, want)
-	must(t, rotate(t, s, "f", 1, store.Rotation{At: now}))
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
-	must(t, err)
-	want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
-	for _, generation := range []int64{0, 1, 2} {
-		mustBe(t, rotate(t, s, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
-		sameFamily(t, readFamily(t, s, "f"), want)
-	}
-}
-
-// touchFamily: it sets when a session was last used, never back, and nothing else. It returns Revoked if the session was revoked or does
-// not exist.
-func touchFamily(t *testing.T, s store.Store) {
-	want, unseen := refreshed("f"), family("unseen")
-	addFamilies(t, s, want, unseen, family("other"))
-	for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
-		at := now.Add(time.Duration(minutes) * time.Minute)
-		must(t, Done(s.TouchFamily(t.Context(), "f", at)))
-		if at.After(want.RotatedAt) {
-			want.RotatedAt = at
-		}
-		sameFamily(t, readFamily(t, s, "f"), want)
-	}
-	must(t, Done(s.TouchFamily(t.Context(), "unseen", now)))
-	unseen.RotatedAt = now
-	sameFamily(t, readFamily(t, s, "unseen"), unseen)
-	sameFamily(t, readFamily(t, s, "other"), family("other"))
-
-	_, err := s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd)
-	must(t, err)
-	want.RevokedAt = theEnd.At
-	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
-		mustBe(t, Done(s.TouchFamily(t.Context(), "f", at)), Refused(store.Revoked))
-	}
-	mustBe(t, Done(s.TouchFamily(t.Context(), "nothing", now)), Refused(store.Revoked))
-	sameFamily(t, readFamily(t, s, "f"), want)
-	noFamily(t, s, "nothing")
-}
-
-// touchBesideTheEnd (A71): a session that was unused for days is touched while it is ended. A successful touch prolongs its revocation: a
-// token issued now does not outlive it. Stores are two on one place, or one twice.
-func touchBesideTheEnd(t *testing.T, ending, touching store.Store) {
-	t.Helper()
-	for round := range races(t, roundsBetween(ending, touching, raceRounds/4)) {
-		want := refreshed(fmt.Sprint("f", round))
-		want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
-		want.CreatedAt = want.RotatedAt
-		addFamilies(t, ending, want)
-		var ended []store.Revocation
-		errs := race(2, func(i int) (err error) {
-			if i == 0 {
-				ended, err = ending.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
-				return err
+		want := with(refreshed("f"), func(f *store.TokenFamily) { f.Generation, f.RotatedAt, f.RotatedBy = 2, now, "somebody" })
+		wantFamilies(t, s, want)
+	}},
+	// A generation that was rotated before is Replayed, and one that was never issued is Missing. Neither changes anything.
+	{name: "T84RotationOfAnotherGeneration", test: func(t *testing.T, s store.Store) {
+		want := refreshed("f")
+		addFamilies(t, s, want)
+		for want.Generation < 5 {
+			want.RotatedAt = now.Add(time.Duration(want.Generation) * time.Minute)
+			must(t, rotate(t, s, "f", want.Generation, store.Rotation{At: want.RotatedAt}))
+			want.Generation++
+			for _, other := range []int64{-1, 0, 1, want.Generation - 1, want.Generation + 1, 1 << 40} {
+				if other == want.Generation {
+					continue
+				}
+				refusal := store.Replayed
+				if other > want.Generation {
+					refusal = store.Missing
+				}
+				mustBe(t, rotate(t, s, "f", other, store.Rotation{At: now}), Refused(refusal))
+				wantFamilies(t, s, want)
 			}
-			return Done(touching.TouchFamily(t.Context(), want.ID, now))
-		})
-		must(t, errs[0])
-		if errs[1] == nil {
-			want.RotatedAt = now
-		} else {
-			mustBe(t, errs[1], Refused(store.Revoked))
 		}
-		if len(ended) != 1 {
-			t.Fatalf("the end of one family returned %v", ended)
+	}},
+	// Of 100 callers with one generation exactly one rotates it, generation after generation, on either of the stores of one place. The
+	// others get Replayed.
+	{name: "T87RotatedOnceInARace", beside: func(t *testing.T, a, b store.Store) {
+		stores := []store.Store{a, b}
+		const callers, rounds = 100, 3
+		addFamilies(t, stores[0], refreshed("f"))
+		want := refreshed("f")
+		for want.Generation <= rounds {
+			at := func(i int) time.Time { return now.Add(time.Duration(want.Generation*callers+int64(i)) * time.Second) }
+			errs := race(callers, func(i int) error {
+				return rotate(t, stores[i%len(stores)], "f", want.Generation, store.Rotation{At: at(i)})
+			})
+			oneWinner(t, errs, Refused(store.Replayed))
+			for i, err := range errs {
+				if err == nil {
+					want.RotatedAt = at(i)
+				}
+			}
+			want.Generation++
+			for _, s := range stores {
+				wantFamilies(t, s, want)
+			}
 		}
-		sameRevocation(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
+	}},
+	// No generation of a revoked family can be rotated, neither the newest nor an older one, and the family stays readable.
+	{name: "T88RotationOfARevokedFamily", test: func(t *testing.T, s store.Store) {
+		want := refreshed("f")
+		addFamilies(t, s, want)
+		must(t, rotate(t, s, "f", 1, store.Rotation{At: now}))
+		ok(s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd))(t)
+		want.Generation, want.RotatedAt, want.RevokedAt = 2, now, theEnd.At
+		for _, generation := range []int64{0, 1, 2} {
+			mustBe(t, rotate(t, s, "f", generation, store.Rotation{At: now.Add(time.Hour)}), Refused(store.Revoked))
+			wantFamilies(t, s, want)
+		}
+	}},
+	// A touch sets when a session was last used, never back, and nothing else. TouchFamily returns Revoked if the session was revoked or does
+	// not exist.
+	{name: "TouchFamily", test: func(t *testing.T, s store.Store) {
+		want, unseen := refreshed("f"), family("unseen")
+		addFamilies(t, s, want, unseen, family("other"))
+		for _, minutes := range []int{1, 5, 3, 5, -60, 4, 6} {
+			at := now.Add(time.Duration(minutes) * time.Minute)
+			must(t, Done(s.TouchFamily(t.Context(), "f", at)))
+			if at.After(want.RotatedAt) {
+				want.RotatedAt = at
+			}
+			wantFamilies(t, s, want)
+		}
+		must(t, Done(s.TouchFamily(t.Context(), "unseen", now)))
+		unseen.RotatedAt = now
+		wantFamilies(t, s, unseen, family("other"))
+
+		ok(s.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, theEnd))(t)
 		want.RevokedAt = theEnd.At
-		sameFamily(t, readFamily(t, touching, want.ID), want)
-		mustBe(t, Done(touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour))), Refused(store.Revoked))
-		if t.Failed() {
-			return
+		for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(-24 * time.Hour)} {
+			mustBe(t, Done(s.TouchFamily(t.Context(), "f", at)), Refused(store.Revoked))
 		}
-	}
-}
-
-// touchFamilyInARace: the latest time stays, in whatever order the calls arrive, and no concurrent rotation is lost.
-func touchFamilyInARace(t *testing.T, s store.Store) {
-	addFamilies(t, s, refreshed("f"))
-	for _, err := range race(racers, func(i int) error {
-		if i == 0 {
-			return rotate(t, s, "f", 1, store.Rotation{At: now})
+		mustBe(t, Done(s.TouchFamily(t.Context(), "nothing", now)), Refused(store.Revoked))
+		wantFamilies(t, s, want)
+		noFamily(t, s, "nothing")
+	}},
+	// The latest time stays, in whatever order the calls arrive, and no concurrent rotation is lost.
+	{name: "TouchFamilyInARace", races: func(t *testing.T, s store.Store) {
+		addFamilies(t, s, refreshed("f"))
+		all(t, racers, func(i int) error {
+			if i == 0 {
+				return rotate(t, s, "f", 1, store.Rotation{At: now})
+			}
+			return Done(s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second)))
+		})
+		want := with(refreshed("f"), func(f *store.TokenFamily) { f.Generation, f.RotatedAt = 2, now })
+		wantFamilies(t, s, want)
+		all(t, racers, func(i int) error {
+			return Done(s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
+		})
+		want.RotatedAt = now.Add((racers - 1) * time.Second)
+		wantFamilies(t, s, want)
+	}},
+	// A session that was unused for days is touched while it is ended. A successful touch prolongs its revocation: a token issued now does
+	// not outlive it.
+	{name: "A71TouchBesideTheEnd", beside: func(t *testing.T, ending, touching store.Store) {
+		for round := range raceRounds {
+			want := refreshed(fmt.Sprint("f", round))
+			want.TokenLifetime, want.RotatedAt = 6*time.Hour, now.Add(-48*time.Hour)
+			want.CreatedAt = want.RotatedAt
+			addFamilies(t, ending, want)
+			ended, touched := besideTheEnd(t, Refused(store.Revoked), func() ([]store.Revocation, error) {
+				return ending.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
+			}, func() error { return Done(touching.TouchFamily(t.Context(), want.ID, now)) })
+			if touched[0] {
+				want.RotatedAt = now
+			}
+			if len(ended) != 1 {
+				t.Fatalf("the end of one family returned %v", ended)
+			}
+			same(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
+			want.RevokedAt = theEnd.At
+			wantFamilies(t, touching, want)
+			mustBe(t, Done(touching.TouchFamily(t.Context(), want.ID, now.Add(time.Hour))), Refused(store.Revoked))
 		}
-		return Done(s.TouchFamily(t.Context(), "f", now.Add(-time.Duration(i)*time.Second)))
-	}) {
-		must(t, err)
-	}
-	want := refreshed("f")
-	want.Generation, want.RotatedAt = 2, now
-	sameFamily(t, readFamily(t, s, "f"), want)
-	for _, err := range race(racers, func(i int) error {
-		return Done(s.TouchFamily(t.Context(), "f", now.Add(time.Duration(i)*time.Second)))
-	}) {
-		must(t, err)
-	}
-	want.RotatedAt = now.Add((racers - 1) * time.Second)
-	sameFamily(t, readFamily(t, s, "f"), want)
+	}},
 }
