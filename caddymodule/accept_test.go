@@ -424,7 +424,7 @@ func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
 // TestP170AccountsAtATrust: an account linked at one issuer, presented by another issuer that takes over the trust's name → refused.
 func TestP170AccountsAtATrust(t *testing.T) {
 	s := startAccept(t, "memory")
-	check(t, s.app().node.Store().LinkIdentity(t.Context(), store.Identity{
+	check(t, s.app().node.Store().Identities.LinkIdentity(t.Context(), store.Identity{
 		Provider: "trust:actions", Subject: "1", UserID: "ada", DeclaredEmail: "ada@acme.example", Source: "trust " + s.provider.url,
 	}))
 	presents := func() (int, string) {

@@ -199,7 +199,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 		ID: "old", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode},
 		Scopes: oauth.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
 	}
-	if err := g.app().node.Store().AddClient(t.Context(), old); err != nil {
+	if err := g.app().node.Store().Clients.AddClient(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	for id, uri := range map[string]string{"intra": "http://intra.example/cb", "old": "http://old.example/cb"} {

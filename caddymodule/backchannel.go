@@ -22,7 +22,7 @@ func (s *service) tellApplications() {
 	case <-s.life.started:
 	}
 	backchannel.NewWorker(backchannel.Settings{
-		Store: s.node.Store(), Clients: s.issuer.Families.Directory, Issuer: s.settings.Issuer.URL, Keys: s.node.Keys, Now: s.node.StoreTime,
+		Store: s.node.Store().Logouts, Clients: s.issuer.Families.Directory, Issuer: s.settings.Issuer.URL, Keys: s.node.Keys, Now: s.node.StoreTime,
 		AllowPrivateNetwork: s.settings.LogoutsToPrivate,
 		Report:              s.recordDelivery,
 		StoreFailed: func(err error) {

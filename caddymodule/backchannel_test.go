@@ -154,7 +154,7 @@ func TestT200AnEndedSessionIsToldToItsApplications(t *testing.T) {
 			node, err := sqlstore.OpenSQLite(s.t.Context(), s.database(), sqlstore.Options{})
 			check(s.t, err)
 			defer func() { check(s.t, node.Close()) }()
-			_, err = node.EndFamilies(s.t.Context(), store.FamilyFilter{ID: s.claims["sid"].(string)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
+			_, err = node.Families.EndFamilies(s.t.Context(), store.FamilyFilter{ID: s.claims["sid"].(string)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
 			check(s.t, err)
 		}},
 	}
@@ -223,7 +223,7 @@ func TestT207OnlyTheSessionThatEnded(t *testing.T) {
 	if told := g.awaitTold(t, app, 1); told["sid"] != ended["sid"] {
 		t.Errorf("told was of %v, and %v has ended", told["sid"], ended["sid"])
 	}
-	left, err := g.app().node.Store().DueLogouts(t.Context(), time.Now().Add(time.Hour), 10)
+	left, err := g.app().node.Store().Logouts.DueLogouts(t.Context(), time.Now().Add(time.Hour), 10)
 	if err != nil || len(left) > 1 { // the delivered one may not be deleted yet
 		t.Errorf("due are %+v, %v", left, err)
 	}
@@ -256,7 +256,7 @@ func TestT203AnApplicationThatIsDown(t *testing.T) {
 	clock.advance(2 * time.Hour)
 	g.eventually("the other is given up", func() bool { return strings.Contains(g.logs(), `"result":"given_up"`) })
 	g.eventually("nothing is due", func() bool {
-		left, err := g.app().node.Store().DueLogouts(t.Context(), time.Now().Add(1000*time.Hour), 10)
+		left, err := g.app().node.Store().Logouts.DueLogouts(t.Context(), time.Now().Add(1000*time.Hour), 10)
 		return err == nil && len(left) == 0
 	})
 	_, _, metrics := g.operate(http.MethodGet, "/metrics", "")
@@ -272,10 +272,10 @@ func TestT203AnApplicationThatIsDown(t *testing.T) {
 func TestT205BackchannelToAPrivateAddress(t *testing.T) {
 	g := startOpenID(t)
 	app := g.application(t, "app")
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "app", func(c *store.Client) error {
+	check(t, g.app().node.Store().Clients.ChangeClient(t.Context(), "app", store.ClientChange{Edit: func(c *store.Client) error {
 		c.BackchannelLogoutURI = "https://10.255.255.1/backchannel?key=in-the-query"
 		return nil
-	}))
+	}}))
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.submit(t, "/oauth/logout")
@@ -298,10 +298,10 @@ func TestT211TheAccountPageSaysWhoIsTold(t *testing.T) {
 	b := g.browser()
 	b.signedIn(t, app, "max@acme.example")
 	b.signedIn(t, moved, "max@acme.example")
-	check(t, g.app().node.Store().ChangeClient(t.Context(), "moved", func(c *store.Client) error {
+	check(t, g.app().node.Store().Clients.ChangeClient(t.Context(), "moved", store.ClientChange{Edit: func(c *store.Client) error {
 		c.ClientOpenID = store.ClientOpenID{}
 		return nil
-	}))
+	}}))
 	g.browser().signIn(g.browser().open("/oauth/login"), "max@acme.example", peoplePassword)
 	for language, words := range map[string]string{
 		"en": "When this session ends, these applications are told to sign you out:", "de": "Wenn diese Sitzung endet, werden diese Anwendungen aufgefordert, Sie abzumelden:",

@@ -41,7 +41,7 @@ func (u *userDoor) keepHouse() {
 // sizes counts the records of the store.
 func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
-	sizes, err := u.app().node.Store().Sizes(u.t.Context())
+	sizes, err := u.app().node.Store().Housekeeping.Sizes(u.t.Context())
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 		t.Error("a token that was issued afterwards is dead")
 	}
 	// Other nodes, and this one after a restart, see only recorded revocations.
-	list, _, err := u.app().node.Store().Revocations(t.Context(), store.FeedPosition{})
+	list, _, err := u.app().node.Store().Revocations.Revocations(t.Context(), store.FeedPosition{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
 	}
 	p := here.newIssuer(g.loaded().others.clientKeys.value)
 	p.Families.Opened = families.Opened{
-		Store: other.Store(), Directory: store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store()},
+		Store: families.StoreOf(other.Store().Store), Directory: store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store().Directory()},
 		Master: other.MasterKey(), JTIMAC: p.Families.JTIMAC,
 	}
 	p.SignIns.Hasher, p.Families.Limits.Attempts = other.Passwords, other.Attempts

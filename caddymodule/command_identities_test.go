@@ -15,7 +15,7 @@ func TestP108OperatorsSeeIdentities(t *testing.T) {
 	g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")
 	used := time.Now().UTC().Truncate(time.Second)
 	for _, subject := range []string{"bob", "bob@corp.example"} {
-		if err := g.app().node.Store().LinkIdentity(t.Context(), store.Identity{
+		if err := g.app().node.Store().Identities.LinkIdentity(t.Context(), store.Identity{
 			Provider: "corp", Subject: subject, UserID: "u-bob", LinkedAt: used.Add(-time.Hour), LastUsedAt: used,
 		}); err != nil {
 			t.Fatal(err)

@@ -23,16 +23,16 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	}
 	signIn := sessions()[0].ID
 	s := g.app().node.Store()
-	f, err := s.Family(t.Context(), signIn)
+	f, err := s.Families.Family(t.Context(), signIn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := make(map[string]string)
 	for _, host := range []string{"app.example.com", "wiki.example.com:8443"} {
 		at := *f
-		at.ID, at.Origin, at.SessionID, at.Preconditions.SessionID = oauth.NewID(), store.HostSession, signIn, signIn
+		at.ID, at.Origin, at.SignIn.SessionID, at.Preconditions.SessionID = oauth.NewID(), store.HostSession, signIn, signIn
 		at.Code = store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: f.CreatedAt.Add(time.Minute), SpentAt: f.CreatedAt}
-		if outcome, err := s.AddFamily(t.Context(), &at); outcome != store.Done || err != nil {
+		if outcome, err := s.Families.AddFamily(t.Context(), &at); outcome != store.Done || err != nil {
 			t.Fatal(outcome, err)
 		}
 		ids[host] = at.ID

@@ -80,12 +80,12 @@ func (o *ordeal) ends() {
 		o.t.Errorf("it took %s to recover, want %s", took, recovery)
 	}
 	got := o.tokensIn(a)
-	if f := o.familyOf(got.AccessToken); f.Generation != 1 || f.Code.SpentAt.IsZero() {
-		o.t.Errorf("the code's family: generation %d, spent %s", f.Generation, f.Code.SpentAt)
+	if f := o.familyOf(got.AccessToken); f.Refresh.Generation != 1 || f.Code.SpentAt.IsZero() {
+		o.t.Errorf("the code's family: generation %d, spent %s", f.Refresh.Generation, f.Code.SpentAt)
 	}
 	second := o.gives(o.r.refresh(o.first.RefreshToken))
-	if f := o.familyOf(second.AccessToken); f.Generation != 2 {
-		o.t.Errorf("generation %d after one refresh", f.Generation)
+	if f := o.familyOf(second.AccessToken); f.Refresh.Generation != 2 {
+		o.t.Errorf("generation %d after one refresh", f.Refresh.Generation)
 	}
 	o.denied(o.r.exchange(o.code), badGrant("code_replayed"))
 	o.gone(got.AccessToken)

@@ -97,7 +97,7 @@ func TestG44CacheOutlivesNothing(t *testing.T) {
 	elsewhere := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(elsewhere)))
 	claims := g.claims(t, elsewhere)
-	check(t, g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
+	check(t, g.app().node.Store().Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
 	g.eventually("a revocation from elsewhere has arrived", func() bool {
 		status, _, _ := g.raw(g.request("GET", "/any/x", bearer(elsewhere)))
 		return status == 401

@@ -162,7 +162,7 @@ var streamEnds = map[string]struct {
 	}},
 	"revoked on another node": {"token_revoked", func(g *gateway, t *testing.T, _ *testClock, token string) { // the node learns of it from the feed
 		claims := g.claims(t, token)
-		check(t, g.app().node.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
+		check(t, g.app().node.Store().Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: claims.ID, ExpiresAt: claims.ExpiresAt}))
 	}},
 }
 

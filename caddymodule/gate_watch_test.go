@@ -74,7 +74,7 @@ func (g *gateway) user(id, organisation, role string, scopes ...string) string {
 	g.t.Helper()
 	return g.watched(g.issue(issuer.Grant{
 		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.Role(role)},
-		Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, AuthTime: node.Clock()}}))
+		Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, SignIn: store.SignIn{Time: node.Clock()}}}))
 }
 
 // server issues a token that acts for the client conf alone.

@@ -196,7 +196,7 @@ func TestG130G131GroupsOverEveryTransport(t *testing.T) {
 		"\t\tprotect trusted {\n\t\t\trequire /api/ops/* group ops engineering\n\t\t\tforward assertion X-Gate-Assertion\n\t\t}\n")...))
 	token := func(id string, scopes oauth.Scopes, groups ...string) string {
 		return g.watched(g.issue(issuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, AuthTime: node.Clock()}}))
+			Type: oauth.AuthorizationCode, User: &store.User{ID: id, Groups: groups}, Scopes: scopes, Family: &store.TokenFamily{ID: "family-of-" + id, SignIn: store.SignIn{Time: node.Clock()}}}))
 	}
 	both := oauth.Scopes{"trusted", "groups"}
 	for name, test := range map[string]struct {

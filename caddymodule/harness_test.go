@@ -230,7 +230,7 @@ func (g *gatehouse) loaded() *App {
 // storedKey returns the newest signing key as stored, with PKCS #8 in Private.
 func (g *gatehouse) storedKey() store.StoredKey {
 	g.t.Helper()
-	keys, err := g.app().node.Store().SigningKeys(context.Background())
+	keys, err := g.app().node.Store().Keys.SigningKeys(context.Background())
 	keys = slices.DeleteFunc(keys, func(k store.StoredKey) bool { return k.Algorithm == "HKDF-SHA256" || k.Algorithm == "manifest" }) // the master key, and what lists the others
 	if err != nil || len(keys) == 0 {
 		g.t.Fatalf("reading keys: %d, %v", len(keys), err)

@@ -130,7 +130,7 @@ func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 			if p.status >= http.StatusInternalServerError || p.location().Query().Has("code") || strings.Contains(p.body, "code=") {
 				t.Errorf("the consent of an ended session: %d %q", p.status, p.header.Get("Location"))
 			}
-			families, err := g.app().node.Store().FamiliesOf(t.Context(), id, time.Time{})
+			families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), id, time.Time{})
 			if err != nil || len(families) != 0 {
 				t.Errorf("%d families live, %v", len(families), err)
 			}
@@ -143,7 +143,7 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 	g := startPeople(t)
 	ofGrace := func(t *testing.T) int {
 		t.Helper()
-		families, err := g.app().node.Store().FamiliesOf(t.Context(), "u-grace", time.Time{})
+		families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), "u-grace", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (b *browser) signsInAtNode(t *testing.T, name string) page {
 // userNamed returns the user with an address, or nil.
 func (g *gatehouse) userNamed(t *testing.T, email string) *store.User {
 	t.Helper()
-	user, err := g.app().node.Store().UserByEmail(t.Context(), email)
+	user, err := g.app().node.Store().Users.UserByEmail(t.Context(), email)
 	if err != nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ func (s *service) provision(o *others, u *uses) error {
 	if rules := s.settings.PersonalTokens; rules != nil {
 		s.personal = people.NewPersonalTokens(people.TokenIssuer{
 			Families: s.issuer.Families, Clients: s.issuer.Clients, Verifier: s.node.Verifier, Roles: s.issuer.Roles, Resources: s.issuer.Resources,
-		}, *rules, func() people.TokenStore { return s.node.Store() }, s.enterNode)
+		}, *rules, func() people.TokenStore { return people.TokenStoreOf(s.node.Store().Store) }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
 	declared := s.settings.Issuer.Declared
@@ -96,10 +96,10 @@ func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
 		s.issuer.Families.Opened = families.Opened{
-			Store: st, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st},
+			Store: families.StoreOf(st.Store), Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
 			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
 		}
-		s.registry.UseStores(st, st)
+		s.registry.UseStores(st.Clients, people.StoreOf(st.Store))
 	})
 }
 

@@ -89,7 +89,7 @@ func TestQ170RefreshesAtOnce(t *testing.T) {
 				if from, _ := line["repeated_from"].(string); from != step.from {
 					u.t.Errorf("step %d: audited %v", i, line)
 				}
-				if generation := u.familyOf(got.AccessToken).Generation; generation != int64(len(all)-1) {
+				if generation := u.familyOf(got.AccessToken).Refresh.Generation; generation != int64(len(all)-1) {
 					u.t.Errorf("step %d: generation %d", i, generation)
 				}
 			}

@@ -69,7 +69,7 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 	o.sub("code", func(o *remoteDoor) {
 		code := o.code(r, ada)
 		o.cutAt(statementNamed(redeemStatement), func() { o.denied(r.exchange(code), down) })
-		if f := o.family(code[:22]); f.Code.SpentAt.IsZero() || f.Generation != 1 {
+		if f := o.family(code[:22]); f.Code.SpentAt.IsZero() || f.Refresh.Generation != 1 {
 			o.t.Fatalf("not spent: %+v", f)
 		}
 		o.denied(r.exchange(code), badGrant("code_replayed"))
@@ -83,8 +83,8 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		o.cutAt(statementNamed(rotateStatement), func() { o.denied(r.refresh(first.RefreshToken), down) })
 		second := o.gives(r.refresh(first.RefreshToken))
 		again := o.gives(r.refresh(first.RefreshToken))
-		if f := o.familyOf(second.AccessToken); f.Generation != 2 || second.RefreshToken != again.RefreshToken {
-			o.t.Errorf("generation %d, and the successors are the same: %t", f.Generation, second.RefreshToken == again.RefreshToken)
+		if f := o.familyOf(second.AccessToken); f.Refresh.Generation != 2 || second.RefreshToken != again.RefreshToken {
+			o.t.Errorf("generation %d, and the successors are the same: %t", f.Refresh.Generation, second.RefreshToken == again.RefreshToken)
 		}
 		o.gives(r.refresh(second.RefreshToken))
 	})

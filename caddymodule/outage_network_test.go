@@ -58,7 +58,7 @@ func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
 	o.t.Helper()
 	id, _ := claims(o.t, token)["jti"].(string)
 	r := store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
-	if err := other.Revoke(o.t.Context(), r); err != nil {
+	if err := other.Revocations.Revoke(o.t.Context(), r); err != nil {
 		o.t.Fatal(err)
 	}
 }

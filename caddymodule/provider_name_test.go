@@ -23,7 +23,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	stored := g.app().node.Store()
 	owner := func() store.Identity {
 		t.Helper()
-		identity, err := stored.UserByIdentity(t.Context(), "corp", "1")
+		identity, err := stored.Identities.UserByIdentity(t.Context(), "corp", "1")
 		check(t, err)
 		return identity
 	}
@@ -32,7 +32,7 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 		t.Errorf("linked at %q", eve.Source)
 	}
 	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the renaming
-	check(t, stored.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
+	check(t, stored.Identities.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
 
 	for name, c := range map[string]struct{ signIn, want string }{
 		"another issuer":       {atProvider("corp", after, "create"), "or write `formerly " + before.URL + "` into it"},

@@ -76,7 +76,7 @@ func TestP71SignsInAndGoesOn(t *testing.T) {
 	if b.cookie("session") == first || corp.lastAsked().Get("prompt") != "select_account" {
 		t.Errorf("session kept, or prompt %q", corp.lastAsked().Get("prompt"))
 	}
-	if f, err := g.app().node.Store().Family(t.Context(), g.app().issuer.Sessions.SessionID(oauth.NewSecret(first))); err != nil || f.RevokedAt.IsZero() {
+	if f, err := g.app().node.Store().Families.Family(t.Context(), g.app().issuer.Sessions.SessionID(oauth.NewSecret(first))); err != nil || f.RevokedAt.IsZero() {
 		t.Errorf("the session before lives: %v", err)
 	}
 	c := g.browser()

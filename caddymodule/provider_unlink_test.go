@@ -61,8 +61,8 @@ func TestP112TheLastWayInIsLeft(t *testing.T) {
 		both.Go(send)
 	}
 	both.Wait()
-	corp, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
-	other, err2 := g.app().node.Store().UserByIdentity(t.Context(), "other", "7")
+	corp, err := g.app().node.Store().Identities.UserByIdentity(t.Context(), "corp", "7")
+	other, err2 := g.app().node.Store().Identities.UserByIdentity(t.Context(), "other", "7")
 	if (err == nil) == (err2 == nil) {
 		t.Errorf("left are %+v and %+v", corp, other)
 	}

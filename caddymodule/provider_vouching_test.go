@@ -111,10 +111,12 @@ func TestWhatIsKnownOfASignInWithADirectory(t *testing.T) {
 	g := startGatehouse(t, atDirectory(server, "create"))
 	b := g.browser()
 	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
-	families, err := g.app().node.Store().FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
+	families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
 	check(t, err)
 	want := store.Proof{ACR: "1", AMR: []string{"pwd"}}
-	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool { return f.Provider == "corp" && reflect.DeepEqual(f.Proof, want) }) {
+	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool {
+		return f.SignIn.Provider == "corp" && reflect.DeepEqual(f.SignIn.Proof, want)
+	}) {
 		t.Errorf("kept are %+v", families)
 	}
 }
@@ -164,7 +166,7 @@ func userNamed(t *testing.T, g *gatehouse, email string) *store.User {
 // identityOf returns whose an account is.
 func identityOf(t *testing.T, g *gatehouse, provider, subject string) string {
 	t.Helper()
-	identity, err := g.app().node.Store().UserByIdentity(t.Context(), provider, subject)
+	identity, err := g.app().node.Store().Identities.UserByIdentity(t.Context(), provider, subject)
 	check(t, err)
 	return identity.UserID
 }

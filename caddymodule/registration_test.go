@@ -235,12 +235,12 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	age := func(id string) string {
 		t.Helper()
 		ctx, s := t.Context(), g.app().node.Store()
-		c, err := s.Client(ctx, id)
+		c, err := s.Clients.Client(ctx, id)
 		check(t, err)
 		older := *c
 		older.ID, older.CreatedAt = oauth.NewID(), c.CreatedAt.Add(-2*time.Hour)
 		check(t, g.app().registry.Clients.RemoveClient(ctx, id))
-		check(t, s.AddClient(ctx, &older))
+		check(t, s.Clients.AddClient(ctx, &older))
 		return older.ID
 	}
 	first.ID = age(first.ID)
@@ -248,7 +248,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	registrar := g.app().registrar()
 	third, err := registrar.Register(t.Context(), clients.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
 	check(t, err)
-	list, err := g.app().node.Store().Clients(t.Context())
+	list, err := g.app().node.Store().Clients.Clients(t.Context())
 	check(t, err)
 	if len(list) != 2 || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == first.ID }) || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == third.Client.ID }) {
 		t.Errorf("kept are %v", list)
@@ -386,7 +386,7 @@ func TestQ55UnusedClients(t *testing.T) {
 	check(now.Add(-clients.UnusedFor), 0)
 	tokens := g.userTokens(used.request(uri), "max@acme.example")
 	check(now.Add(-time.Minute), 0)
-	c, err := g.app().node.Store().Client(t.Context(), used.ID)
+	c, err := g.app().node.Store().Clients.Client(t.Context(), used.ID)
 	if err != nil || c.LastUsedAt.IsZero() {
 		t.Fatalf("the use is not noted: %+v, %v", c, err)
 	}

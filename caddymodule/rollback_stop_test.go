@@ -44,7 +44,7 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	if err := e.Destruct(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+	if err := e.Store().Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	now := g.progress()

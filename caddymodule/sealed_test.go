@@ -206,7 +206,7 @@ func TestV9ARevokedKeyIsPutBack(t *testing.T) {
 			g.ok("keys", "revoke", kid)
 			good := g.token()
 			g.eventually("the revoked key is refused", func() bool { return g.gate(stolen) == 401 && g.gate(good) == 200 })
-			version, err := g.app().node.Store().KeysVersion(t.Context())
+			version, err := g.app().node.Store().Keys.KeysVersion(t.Context())
 			check(t, err)
 			g.eventually("the marker is written", func() bool {
 				files, _ := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*"))

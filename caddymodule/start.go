@@ -150,22 +150,22 @@ func (s *service) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.life.ctx, timeout)
 	defer cancel()
 	for _, u := range s.settings.Issuer.Declared.Users() {
-		if _, err := s.node.Store().Client(ctx, u.ID); err == nil {
+		if _, err := s.node.Store().Clients.Client(ctx, u.ID); err == nil {
 			return fmt.Errorf("user %q: a client in the store has this id", u.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
 	for _, c := range s.settings.Issuer.Declared.Clients() {
-		if _, err := s.node.Store().User(ctx, c.ID); err == nil {
+		if _, err := s.node.Store().Users.User(ctx, c.ID); err == nil {
 			return fmt.Errorf("client %q: a user in the store has this id", c.ID)
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	directory := store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: s.node.Store()}
+	directory := store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: s.node.Store().Directory()}
 	for _, p := range s.settings.SignIn.Providers {
-		if err := p.Rules.CheckSource(ctx, s.node.Store(), p.Name); err != nil {
+		if err := p.Rules.CheckSource(ctx, s.node.Store().Identities, p.Name); err != nil {
 			return s.sources.At(fmt.Errorf("provider %s: %w", p.Name, err), "provider", p.Name)
 		}
 		if p.Rules.Create == nil || p.Rules.Create.Organisation == "" {

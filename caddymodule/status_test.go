@@ -32,7 +32,7 @@ func TestStatusCountsAtOnce(t *testing.T) {
 	}
 	g.awaitHousekeeping()
 	inAnHour := time.Now().Add(time.Hour) // after this node's lease has expired
-	if leads, err := g.app().node.Store().Lease(t.Context(), "housekeeping", "another node", inAnHour.Add(time.Hour), inAnHour); !leads || err != nil {
+	if leads, err := g.app().node.Store().Housekeeping.Lease(t.Context(), "housekeeping", "another node", inAnHour.Add(time.Hour), inAnHour); !leads || err != nil {
 		t.Fatalf("the lease: %v, %v", leads, err)
 	}
 	if err := g.app().node.KeepHouse(t.Context()); err != nil {

@@ -62,8 +62,8 @@ func TestT64StoreFailsAmidAGrant(t *testing.T) {
 	u.sub("refresh", func(u *userDoor) {
 		first := u.userTokens(r, ada)
 		broken(u, raise("AFTER UPDATE OF generation ON families"), func() { u.denied(r.refresh(first.RefreshToken), down) })
-		if f := u.familyOf(first.AccessToken); f.Generation != 1 {
-			u.t.Errorf("generation %d", f.Generation)
+		if f := u.familyOf(first.AccessToken); f.Refresh.Generation != 1 {
+			u.t.Errorf("generation %d", f.Refresh.Generation)
 		}
 		u.decisions(u.t)
 		u.tokensIn(u.ask(u.t, "/oauth/token", r.refresh(first.RefreshToken).Encode()))

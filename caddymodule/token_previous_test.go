@@ -100,7 +100,7 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 		r := requestOf("other")
 		first := u.userTokens(r, ada)
 		u.gives(r.refresh(first.RefreshToken))
-		list, _, err := u.app().node.Store().Revocations(u.t.Context(), store.FeedPosition{})
+		list, _, err := u.app().node.Store().Revocations.Revocations(u.t.Context(), store.FeedPosition{})
 		if err != nil {
 			u.t.Fatal(err)
 		}

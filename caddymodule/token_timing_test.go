@@ -38,10 +38,10 @@ func BenchmarkTM1TM2Refusals(b *testing.B) {
 		b.Fatal(err)
 	}
 	parts := issuer.New(issuer.Settings{}, issuer.Node{Revocations: token.NewRevocationSet(), Now: time.Now, Hasher: passwords.NewHasher()})
-	parts.Families.Opened = families.Opened{Store: st, Directory: store.OverlayDirectory{Declared: declared, Stored: st}}
-	known := &clients.Registry{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st}
+	parts.Families.Opened = families.Opened{Store: families.StoreOf(st.Store), Directory: store.OverlayDirectory{Declared: declared, Stored: st.Directory()}}
+	known := &clients.Registry{Families: parts.Families, Known: parts.Clients, Declared: declared, Stored: st.Clients}
 	people := &people.Users{
-		Families: parts.Families, Hasher: passwords.NewHasher(), Usernames: parts.Issued.Usernames, Declared: declared, Stored: st,
+		Families: parts.Families, Hasher: passwords.NewHasher(), Usernames: parts.Issued.Usernames, Declared: declared, Stored: people.StoreOf(st.Store),
 	}
 	_, err = people.AddOrganisation(b.Context(), store.Organisation{ID: "acme"})
 	for _, client := range []store.Client{{ID: "present1"}, {ID: "disabled", Disabled: true}, {ID: "public01", Type: store.PublicClient, RedirectURIs: []string{"https://public.example/cb"}}} {

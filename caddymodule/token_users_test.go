@@ -214,7 +214,7 @@ func (u *userDoor) familyOf(accessToken string) *store.TokenFamily {
 // family returns a stored family.
 func (u *userDoor) family(id string) *store.TokenFamily {
 	u.t.Helper()
-	f, err := u.app().node.Store().Family(u.t.Context(), id)
+	f, err := u.app().node.Store().Families.Family(u.t.Context(), id)
 	if err != nil {
 		u.t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func TestT131ARepeatFromElsewhere(t *testing.T) {
 				if line["level"] != level || line["repeated_from"] != from || (line["repeated"] == true) == isRefused {
 					u.t.Errorf("audited %v", line)
 				}
-				if by := u.familyOf(first.AccessToken).RotatedBy; len(by) != 16 || strings.Contains(by, ".") {
+				if by := u.familyOf(first.AccessToken).Refresh.RotatedBy; len(by) != 16 || strings.Contains(by, ".") {
 					u.t.Errorf("the family remembers %q", by)
 				}
 				if !isRefused {

@@ -59,7 +59,7 @@ func (d *adminDoor) stored(u store.User) {
 	if u.Status == "" {
 		u.Status = store.UserActive
 	}
-	if err := d.app().node.Store().AddUser(d.t.Context(), &u, true); err != nil {
+	if err := d.app().node.Store().Users.AddUser(d.t.Context(), &u, true); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func (d *adminDoor) families() int {
 	}
 	n := 0
 	for _, u := range users {
-		families, err := d.app().node.Store().FamiliesOf(d.t.Context(), u.ID, time.Time{})
+		families, err := d.app().node.Store().Families.FamiliesOf(d.t.Context(), u.ID, time.Time{})
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func TestM23Claims(t *testing.T) {
 	if act, _ := json.Marshal(again["act"]); string(act) != `{"client_id":"conf","sub":"u-ada"}` || again["sid"] != claim["sid"] || again["jti"] == claim["jti"] {
 		t.Errorf("refreshed: %v", again)
 	}
-	if f := d.familyOf(first.AccessToken); f.Origin != store.AdminCreated || f.UserID != "u-ben" || f.Actor.Subject != "u-ada" {
+	if f := d.familyOf(first.AccessToken); f.Origin != store.AdminCreated || f.User.ID != "u-ben" || f.Actor.Subject != "u-ada" {
 		t.Errorf("family %+v", f)
 	}
 }

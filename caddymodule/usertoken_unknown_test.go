@@ -17,7 +17,7 @@ import (
 // targets is an issuer whose directory records its calls, with an admin of acme, a user of acme, a user of rival, and
 // a declared user of rival.
 type targets struct {
-	store.Store
+	store.Directory
 	issuer *issuer.Parts
 	asked  []string
 }
@@ -34,14 +34,14 @@ func newTargets(tb testing.TB) *targets {
 		tb.Fatal(err)
 	}
 	for id, organisation := range map[string]string{"u-member": "acme", "u-stored": "rival"} {
-		err := st.AddUser(tb.Context(), &store.User{
+		err := st.Users.AddUser(tb.Context(), &store.User{
 			ID: id, Email: id + "@x.example", Organisation: organisation, Role: store.RoleMember, Status: store.UserActive, PasswordHash: hash,
 		}, true)
 		if err != nil {
 			tb.Fatal(err)
 		}
 	}
-	all := &targets{Store: st}
+	all := &targets{Directory: st.Directory()}
 	all.issuer = issuer.New(issuer.Settings{}, issuer.Node{Now: time.Now, Limits: attempts.Limits{Attempts: attempts.NewCounter(100)}})
 	all.issuer.Families.Opened.Directory = store.OverlayDirectory{Declared: declared, Stored: all}
 	return all
@@ -50,13 +50,13 @@ func newTargets(tb testing.TB) *targets {
 // User records the call, like a store that wraps another one.
 func (all *targets) User(ctx context.Context, id string) (*store.User, error) {
 	all.asked = append(all.asked, "user")
-	return all.Store.User(ctx, id)
+	return all.Directory.User(ctx, id)
 }
 
 // Client must not be called for a refused target.
 func (all *targets) Client(ctx context.Context, id string) (*store.Client, error) {
 	all.asked = append(all.asked, "client")
-	return all.Store.Client(ctx, id)
+	return all.Directory.Client(ctx, id)
 }
 
 // refuse checks that a target is unknown to the admin of acme.

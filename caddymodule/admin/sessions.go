@@ -41,7 +41,7 @@ func listSessions(t *Target, r *http.Request) (int, any, error) {
 	}
 	views := make([]Session, 0, len(allowed.Sessions))
 	for _, f := range allowed.Sessions {
-		view := Session{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.RotatedAt, Provider: f.Provider}
+		view := Session{ID: f.ID, Browser: f.Note, CreatedAt: f.CreatedAt, LastSeen: f.Refresh.RotatedAt, Provider: f.SignIn.Provider}
 		for _, host := range allowed.Hosts[f.ID] {
 			view.Hosts = append(view.Hosts, HostSession{ID: host.ID, Host: host.Host, CreatedAt: host.Since, LastSeen: host.LastUsed})
 		}

@@ -32,9 +32,9 @@ func newAttempts(h *storeHandle, now func() time.Time) store.AttemptCounter {
 	}
 	opened := func() store.AttemptStore {
 		if h.IsOpen() {
-			return h.store
+			return h.store.Attempts
 		}
-		return nil // not a pointer that is nil, which is a store
+		return nil
 	}
 	return newSharedAttempts(alone, opened, now)
 }

@@ -23,7 +23,7 @@ type countingStore struct {
 }
 
 func newCountingStore(t *testing.T) *countingStore {
-	return &countingStore{AttemptStore: teststore.New(t)}
+	return &countingStore{AttemptStore: teststore.New(t).Attempts}
 }
 
 func (s *countingStore) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {

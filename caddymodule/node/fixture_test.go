@@ -99,7 +99,7 @@ func (n *Node) issuer() *issuer.Parts {
 		issuer.Settings{Policy: clients.Policy{URL: n.settings.Issuer, Audience: []string{n.settings.Issuer}}, Lifetimes: store.DefaultLifetimes},
 		issuer.Node{Keys: n.Keys, Verifier: n.Verifier, Revocations: n.Revocations, Refresh: n.Refresh, Now: n.StoreTime},
 	)
-	p.Families.Opened = families.Opened{Store: n.Store(), Master: n.MasterKey(), JTIMAC: n.JTIMAC()}
+	p.Families.Opened = families.Opened{Store: families.StoreOf(n.Store().Store), Master: n.MasterKey(), JTIMAC: n.JTIMAC()}
 	return p
 }
 

@@ -37,7 +37,7 @@ const clockMargin = 24 * time.Hour
 // housekeeper drops expired records from the store, and counts the rest. Of the nodes that share a store, only the one with the lease does
 // that.
 type housekeeper struct {
-	store  store.Store // set before the first round
+	store  store.Housekeeper // set before the first round
 	clock  *sharedClock
 	holder string // this node's name in leases
 
@@ -94,7 +94,7 @@ func (h *housekeeper) lead(ctx context.Context) (bool, error) {
 
 // expired is a kind of records, and the time before which they are dropped.
 type expired struct {
-	drop   func(context.Context, time.Time) (more bool, err error)
+	kind   store.Expiring
 	before time.Time
 }
 
@@ -102,21 +102,21 @@ type expired struct {
 // access token may outlive its family by store.MaxLifetime.
 func (h *housekeeper) sweep(ctx context.Context) error {
 	before := h.clock.earliest().Add(-clockMargin)
-	return dropInTurn(ctx, []expired{
-		{h.store.DropAttempts, before},
-		{h.store.DropRevocations, before},
-		{h.store.DropFamilies, before.Add(-store.MaxLifetime)},
+	return h.dropInTurn(ctx, []expired{
+		{store.ExpiringAttempts, before},
+		{store.ExpiringRevocations, before},
+		{store.ExpiringFamilies, before.Add(-store.MaxLifetime)},
 	})
 }
 
 // dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round continues. A kind that grows
 // faster than it is dropped does not block the others, nor does one that fails.
-func dropInTurn(ctx context.Context, kinds []expired) error {
+func (h *housekeeper) dropInTurn(ctx context.Context, kinds []expired) error {
 	var failed error
 	for range maxBatches {
 		var left []expired
 		for _, kind := range kinds {
-			more, err := dropBatch(ctx, kind.drop, kind.before)
+			more, err := h.dropBatch(ctx, kind)
 			if ctx.Err() != nil {
 				return failed
 			}
@@ -137,10 +137,10 @@ func dropInTurn(ctx context.Context, kinds []expired) error {
 	return failed
 }
 
-func dropBatch(ctx context.Context, drop func(context.Context, time.Time) (bool, error), before time.Time) (more bool, err error) {
+func (h *housekeeper) dropBatch(ctx context.Context, e expired) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
-	return drop(ctx, before)
+	return h.store.Drop(ctx, e.kind, e.before)
 }
 
 // countAgain counts the records in the store, unless they were counted within sizesInterval.

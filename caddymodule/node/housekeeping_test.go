@@ -24,7 +24,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 			n := kept(t, onDisk(t))
 			n.storeAhead(ahead)
 			last := Clock().Add(min(ahead, 0) - clockMargin)
-			err := n.store.Revoke(t.Context(),
+			err := n.store.Revocations.Revoke(t.Context(),
 				store.Revocation{Kind: store.RevokeFamily, ID: "lives", ExpiresAt: last.Add(time.Hour)},
 				store.Revocation{Kind: store.RevokeFamily, ID: "over", ExpiresAt: last.Add(-time.Hour)})
 			if err != nil {
@@ -37,7 +37,7 @@ func TestF17WhatHasExpiredGoesByBothClocks(t *testing.T) {
 			if !n.Revocations.Revoked(&token.AccessToken{SignIn: token.SignIn{FamilyID: "lives"}}) || n.Revocations.Len() != 1 {
 				t.Errorf("%d revocations are left in memory", n.Revocations.Len())
 			}
-			if left, _, err := n.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(left) != 1 || left[0].ID != "lives" {
+			if left, _, err := n.store.Revocations.Revocations(t.Context(), store.FeedPosition{}); err != nil || len(left) != 1 || left[0].ID != "lives" {
 				t.Errorf("in the store are left %v (%v)", left, err)
 			}
 		})
@@ -83,8 +83,8 @@ func TestHousekeepingDropsFamilies(t *testing.T) {
 	st := n.store
 	expired := now.Add(-store.MaxLifetime - clockMargin)
 	add := func(id string, expires time.Time) {
-		f := &store.TokenFamily{ID: id, UserID: "u-ada", UserDeclared: true, ClientID: "conf", CreatedAt: expires, ExpiresAt: expires}
-		if outcome, err := st.AddFamily(t.Context(), f); outcome != store.Done {
+		f := &store.TokenFamily{ID: id, User: store.FamilyUser{ID: "u-ada", Declared: true}, Grant: store.Grant{ClientID: "conf"}, Validity: store.Validity{CreatedAt: expires, ExpiresAt: expires}}
+		if outcome, err := st.Families.AddFamily(t.Context(), f); outcome != store.Done {
 			t.Fatal(outcome, err)
 		}
 	}
@@ -95,11 +95,11 @@ func TestHousekeepingDropsFamilies(t *testing.T) {
 	}
 	add("kept", expired.Add(time.Second))
 	n.keepHouse(t)
-	if _, err := st.Family(t.Context(), "kept"); err != nil {
+	if _, err := st.Families.Family(t.Context(), "kept"); err != nil {
 		t.Errorf("a family of which a token may live: %v", err)
 	}
 	for _, id := range gone {
-		if _, err := st.Family(t.Context(), id); err == nil {
+		if _, err := st.Families.Family(t.Context(), id); err == nil {
 			t.Fatal("a family is left over")
 		}
 	}

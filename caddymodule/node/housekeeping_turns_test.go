@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // pile is a kind of record with that many batches to drop. It can also fail.
@@ -13,12 +15,29 @@ type pile struct {
 	fails            error
 }
 
-func (p *pile) drop(context.Context, time.Time) (more bool, err error) {
+// piles is a store with a pile of each kind.
+type piles struct {
+	store.Housekeeper
+	of map[store.Expiring]*pile
+	// dropped, if not nil, is called after each batch.
+	dropped func()
+}
+
+func (s piles) Drop(_ context.Context, kind store.Expiring, _ time.Time) (more bool, err error) {
+	p := s.of[kind]
 	if p.fails != nil {
 		return false, p.fails
 	}
 	p.dropped++
+	if s.dropped != nil {
+		s.dropped()
+	}
 	return p.dropped < p.batches, nil
+}
+
+// dropAll drops a store's piles as a round does.
+func (s piles) dropAll(ctx context.Context) error {
+	return (&housekeeper{store: s}).dropInTurn(ctx, []expired{{kind: store.ExpiringAttempts}, {kind: store.ExpiringRevocations}, {kind: store.ExpiringFamilies}})
 }
 
 // TestHousekeepingStarvesNoKind: while records of one kind arrive faster than a round can drop them, the other kinds
@@ -35,11 +54,10 @@ func TestHousekeepingStarvesNoKind(t *testing.T) {
 		{"one fails", []*pile{{batches: 2}, {fails: broken}, {batches: 4}}, []int{2, 0, 4}, broken},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var kinds []expired
-			for _, p := range c.of {
-				kinds = append(kinds, expired{drop: p.drop})
-			}
-			if err := dropInTurn(t.Context(), kinds); !errors.Is(err, c.err) {
+			all := piles{of: map[store.Expiring]*pile{
+				store.ExpiringAttempts: c.of[0], store.ExpiringRevocations: c.of[1], store.ExpiringFamilies: c.of[2],
+			}}
+			if err := all.dropAll(t.Context()); !errors.Is(err, c.err) {
 				t.Errorf("the round returned %v, want %v", err, c.err)
 			}
 			for i, p := range c.of {
@@ -54,14 +72,15 @@ func TestHousekeepingStarvesNoKind(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context()) // the round
 		defer end()
 		flood, second, last := &pile{batches: 1 << 30}, &pile{batches: 1 << 30}, &pile{batches: 3}
-		ending := func(ctx context.Context, before time.Time) (bool, error) {
-			more, err := second.drop(ctx, before)
-			if second.dropped == turns {
-				end()
-			}
-			return more, err
+		all := piles{
+			of: map[store.Expiring]*pile{store.ExpiringAttempts: flood, store.ExpiringRevocations: second, store.ExpiringFamilies: last},
+			dropped: func() {
+				if second.dropped == turns {
+					end()
+				}
+			},
 		}
-		if err := dropInTurn(ctx, []expired{{drop: flood.drop}, {drop: ending}, {drop: last.drop}}); err != nil {
+		if err := all.dropAll(ctx); err != nil {
 			t.Errorf("a round that is over returned %v", err)
 		}
 		if flood.dropped != turns || last.dropped != last.batches {

@@ -23,7 +23,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 	leads(first, true)
 	second := opened(t, settings)
 	old := store.Revocation{Kind: store.RevokeToken, ID: "old", ExpiresAt: Clock().Add(-clockMargin - time.Hour)}
-	if err := first.store.Revoke(t.Context(), old); err != nil {
+	if err := first.store.Revocations.Revoke(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []*Node{first, second} {
@@ -37,7 +37,7 @@ func TestF26OneHousekeeper(t *testing.T) {
 	}
 	stored := func(want int) {
 		t.Helper()
-		list, _, err := first.store.Revocations(t.Context(), store.FeedPosition{})
+		list, _, err := first.store.Revocations.Revocations(t.Context(), store.FeedPosition{})
 		if err != nil || len(list) != want {
 			t.Errorf("%d revocations are stored, want %d (%v)", len(list), want, err)
 		}
@@ -69,7 +69,7 @@ func TestF26SizesAreCountedNowAndThen(t *testing.T) {
 		}
 	}
 	clients(0)
-	if err := n.store.AddClient(t.Context(), &store.Client{ID: "app", Type: store.PublicClient}); err != nil {
+	if err := n.store.Clients.AddClient(t.Context(), &store.Client{ID: "app", Type: store.PublicClient}); err != nil {
 		t.Fatal(err)
 	}
 	clients(0)

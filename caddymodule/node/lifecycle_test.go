@@ -78,12 +78,12 @@ func TestCleanupWaitsForRequests(t *testing.T) {
 	if n.Life.Enter() {
 		t.Error("a closing node lets somebody in")
 	}
-	if _, err := n.store.Clients(t.Context()); err != nil {
+	if _, err := n.store.Clients.Clients(t.Context()); err != nil {
 		t.Errorf("the store is closed under a request: %v", err)
 	}
 	n.Life.Leave()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := n.store.Clients(t.Context()); err != nil {
+		if _, err := n.store.Clients.Clients(t.Context()); err != nil {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -86,7 +86,7 @@ func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 	n.Life.runs.Wait()
 	revoke := func(id string) {
 		t.Helper()
-		err := n.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)})
+		err := n.store.Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)})
 		if err == nil {
 			err = n.Refresh(t.Context())
 		}

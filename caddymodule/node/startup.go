@@ -159,7 +159,7 @@ func Migrate(settings Settings) error {
 
 // load reads the keys and revocations into memory.
 func (n *Node) load(ctx context.Context, store *sqlstore.Store) error {
-	n.feed.store, n.keyring.store, n.housekeeper.store = store, store, store
+	n.feed.store, n.keyring.store, n.housekeeper.store = store.Revocations, store.Keys, store.Housekeeping
 	if n.settings.Store != Memory {
 		n.rollback.store = store
 	}

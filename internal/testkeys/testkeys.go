@@ -154,10 +154,10 @@ func Master(tb testing.TB, secret byte, since time.Time) *keys.MasterKey {
 	tb.Helper()
 	st := teststore.New(tb)
 	stored := store.StoredKey{ID: "master", Algorithm: "HKDF-SHA256", Private: bytes.Repeat([]byte{secret}, 32), CreatedAt: since, ActiveFrom: since}
-	if err := st.AddFirstSigningKey(tb.Context(), stored); err != nil {
+	if err := st.Keys.ChangeKeys(tb.Context(), store.AddFirstKey(stored)); err != nil {
 		tb.Fatal(err)
 	}
-	master, err := keys.LoadMasterKey(tb.Context(), st, nil, since)
+	master, err := keys.LoadMasterKey(tb.Context(), st.Keys, nil, since)
 	if err != nil {
 		tb.Fatal(err)
 	}

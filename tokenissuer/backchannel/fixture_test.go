@@ -37,7 +37,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{T: t, store: teststore.New(t), clock: tokentest.NewClock()}
-	d.worker = d.newWorker(d.store)
+	d.worker = d.newWorker(d.store.Logouts)
 	return d
 }
 
@@ -50,7 +50,7 @@ func (d *desk) newWorker(s store.LogoutStore) *Worker {
 	}
 	d.must(set.Replace(list, testkeys.Algorithms...))
 	w := NewWorker(Settings{
-		Store: s, Clients: d.store, Issuer: issuer, Keys: set, Now: d.clock.Now,
+		Store: s, Clients: d.store.Clients, Issuer: issuer, Keys: set, Now: d.clock.Now,
 		Report: func(r Result) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *desk) must(err error) {
 // client registers an application that is told at the URI.
 func (d *desk) client(id, uri string) {
 	d.Helper()
-	d.must(d.store.AddClient(d.Context(), &store.Client{ID: id, ClientOpenID: store.ClientOpenID{BackchannelLogoutURI: uri}}))
+	d.must(d.store.Clients.AddClient(d.Context(), &store.Client{ID: id, ClientOpenID: store.ClientOpenID{BackchannelLogoutURI: uri}}))
 }
 
 // ended leaves a session of ada's in which the clients were approved, and ends it now.
@@ -84,19 +84,19 @@ func (d *desk) ended(session string, clients ...string) {
 	d.Helper()
 	add := func(f store.TokenFamily) {
 		d.Helper()
-		f.UserID, f.UserDeclared, f.ExpiresAt = "ada", true, d.clock.Now().Add(time.Hour)
-		if outcome, err := d.store.AddFamily(d.Context(), &f); outcome != store.Done || err != nil {
+		f.User.ID, f.User.Declared, f.ExpiresAt = "ada", true, d.clock.Now().Add(time.Hour)
+		if outcome, err := d.store.Families.AddFamily(d.Context(), &f); outcome != store.Done || err != nil {
 			d.Fatal(outcome, err)
 		}
 	}
-	add(store.TokenFamily{ID: session, Origin: store.BrowserSession})
+	add(store.TokenFamily{ID: session, Grant: store.Grant{Origin: store.BrowserSession}})
 	for _, id := range clients {
 		add(store.TokenFamily{
-			ID: session + id, ClientID: id, Origin: oauth.AuthorizationCode, SessionID: session, TellsLogout: true,
+			ID: session + id, Grant: store.Grant{ClientID: id, Origin: oauth.AuthorizationCode}, SignIn: store.SignIn{SessionID: session}, TellsLogout: true,
 			Preconditions: store.Preconditions{SessionID: session},
 		})
 	}
-	_, err := d.store.EndFamilies(d.Context(), store.FamilyFilter{ID: session}, store.Ending{At: d.clock.Now(), Until: d.clock.Now().Add(time.Hour)})
+	_, err := d.store.Families.EndFamilies(d.Context(), store.FamilyFilter{ID: session}, store.Ending{At: d.clock.Now(), Until: d.clock.Now().Add(time.Hour)})
 	d.must(err)
 }
 
@@ -120,7 +120,7 @@ func (d *desk) taken() (words []string, results []Result) {
 // left returns how many logouts are due until a time far away.
 func (d *desk) left() int {
 	d.Helper()
-	list, err := d.store.DueLogouts(context.Background(), d.clock.Now().Add(100*time.Hour), 100000)
+	list, err := d.store.Logouts.DueLogouts(context.Background(), d.clock.Now().Add(100*time.Hour), 100000)
 	d.must(err)
 	return len(list)
 }

@@ -24,7 +24,7 @@ func TestT201WhatALogoutTokenSays(t *testing.T) {
 	for _, algorithm := range []oauth.Algorithm{"", oauth.ES256, oauth.EdDSA} {
 		d := newDesk(t)
 		app := newReceiver(t, status(http.StatusOK))
-		d.must(d.store.AddClient(t.Context(), &store.Client{ID: "app", ClientOpenID: store.ClientOpenID{
+		d.must(d.store.Clients.AddClient(t.Context(), &store.Client{ID: "app", ClientOpenID: store.ClientOpenID{
 			IDTokenAlgorithm: algorithm, BackchannelLogoutURI: app.URL + "/bye?tenant=1",
 		}}))
 		d.ended("s1", "app")
@@ -263,10 +263,10 @@ func TestT206NobodyToTell(t *testing.T) {
 		d.ended("session "+id, id)
 	}
 	tokens := func(id string) store.Revocation { return store.Revocation{Kind: store.RevokeClient, ID: id} }
-	d.must(d.store.RemoveClient(t.Context(), "removed", tokens("removed")))
-	d.must(d.store.DisableClient(t.Context(), "disabled", tokens("disabled")))
-	d.must(d.store.ChangeClient(t.Context(), "silent", func(c *store.Client) error { c.BackchannelLogoutURI = ""; return nil }))
-	d.must(d.store.ChangeClient(t.Context(), "moved", func(c *store.Client) error { c.BackchannelLogoutURI = after.URL; return nil }))
+	d.must(d.store.Clients.RemoveClient(t.Context(), "removed", tokens("removed")))
+	d.must(d.store.Clients.ChangeClient(t.Context(), "disabled", store.DisableClient(tokens("disabled"))))
+	d.must(d.store.Clients.ChangeClient(t.Context(), "silent", store.ClientChange{Edit: func(c *store.Client) error { c.BackchannelLogoutURI = ""; return nil }}))
+	d.must(d.store.Clients.ChangeClient(t.Context(), "moved", store.ClientChange{Edit: func(c *store.Client) error { c.BackchannelLogoutURI = after.URL; return nil }}))
 	d.round()
 	words, _ := d.taken()
 	slices.Sort(words)
@@ -288,7 +288,7 @@ func TestT208OneOfSeveralNodesDelivers(t *testing.T) {
 		d.ended(fmt.Sprint("s", i), "app")
 	}
 	var nodes sync.WaitGroup
-	workers := []*Worker{d.worker, d.newWorker(d.store), d.newWorker(d.store)}
+	workers := []*Worker{d.worker, d.newWorker(d.store.Logouts), d.newWorker(d.store.Logouts)}
 	for d.left() > 0 {
 		for _, w := range workers {
 			nodes.Go(func() { w.deliverDue(t.Context()); w.deliveries.Wait() })
@@ -319,20 +319,20 @@ func TestT209BrokenOffAndTakenOver(t *testing.T) {
 	ran := make(chan struct{})
 	go func() { defer close(ran); d.worker.Run(ctx) }()
 	<-reached
-	if list, err := d.store.DueLogouts(t.Context(), d.clock.Now().Add(claim-time.Second), 1); err != nil || len(list) != 0 {
+	if list, err := d.store.Logouts.DueLogouts(t.Context(), d.clock.Now().Add(claim-time.Second), 1); err != nil || len(list) != 0 {
 		t.Errorf("somebody else could take %+v, %v", list, err)
 	}
 	stop()
 	<-ran
-	list, err := d.store.DueLogouts(t.Context(), d.clock.Now(), 1)
+	list, err := d.store.Logouts.DueLogouts(t.Context(), d.clock.Now(), 1)
 	if err != nil || len(list) != 1 || list[0].Attempts != 0 {
 		t.Fatalf("after the end there are due %+v, %v", list, err)
 	}
 	// As if a node had died.
 	list[0].Attempts++
-	d.must(d.store.PostponeLogout(t.Context(), list[0], d.clock.Now().Add(claim)))
+	d.must(d.store.Logouts.PostponeLogout(t.Context(), list[0], d.clock.Now().Add(claim)))
 	up.Store(true)
-	d.worker = d.newWorker(d.store)
+	d.worker = d.newWorker(d.store.Logouts)
 	d.round()
 	if d.left() != 1 {
 		t.Error("what another node has was taken")
@@ -388,7 +388,7 @@ func TestT210AStoreThatFails(t *testing.T) {
 			app := newReceiver(t, status(http.StatusOK))
 			d.client("app", app.URL)
 			d.ended("s", "app")
-			broken := &faulty{LogoutStore: d.store}
+			broken := &faulty{LogoutStore: d.store.Logouts}
 			d.worker = d.newWorker(broken)
 			broken.broken.Store(&call)
 			d.round()

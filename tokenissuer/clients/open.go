@@ -133,11 +133,11 @@ func (c *Clients) Admit(ctx context.Context, client *store.Client) error {
 		return nil
 	}
 	// The record only informs operators, so an error does not fail the sign-in.
-	_ = c.Families.Store.ChangeClient(ctx, client.ID, func(row *store.Client) error {
+	_ = c.Families.Store.ChangeClient(ctx, client.ID, store.ClientChange{Edit: func(row *store.Client) error {
 		row.Describe(client)
 		row.Scopes = client.Scopes
 		return nil
-	})
+	}})
 	c.Origins.Forget()
 	return nil
 }
@@ -149,6 +149,6 @@ func clientRemoved(cause error) error {
 // NoteUse records, once a day, that a client that made itself known got a token. If recording fails, the next use is recorded.
 func (c *Clients) NoteUse(ctx context.Context, client *store.Client) {
 	if now := c.Families.Now(); client.Origin != store.FromOperator && now.Sub(client.LastUsedAt) >= store.Day {
-		_ = c.Families.Store.TouchClient(ctx, client.ID, now)
+		_ = c.Families.Store.ChangeClient(ctx, client.ID, store.TouchClient(now))
 	}
 }

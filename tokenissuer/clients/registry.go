@@ -132,7 +132,7 @@ func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Dur
 	}
 	now := g.Families.Now()
 	secret := oauth.NewClientSecret()
-	err = g.Stored.RotateClientSecret(ctx, id, store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	err = g.Stored.ChangeClient(ctx, id, store.RotateSecret(store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap)))
 	g.Known.Authenticated.Forget(id)
 	if err != nil {
 		return oauth.Secret{}, err
@@ -142,22 +142,24 @@ func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Dur
 
 // DisableClient disables the client and revokes its tokens.
 func (g *Registry) DisableClient(ctx context.Context, id string) error {
-	return g.end(ctx, id, g.Stored.DisableClient)
+	return g.end(ctx, id, func(tokens store.Revocation) error {
+		return g.Stored.ChangeClient(ctx, id, store.DisableClient(tokens))
+	})
 }
 
 // RemoveClient removes the client and revokes its tokens. Its id can be reused once its last token has expired.
 func (g *Registry) RemoveClient(ctx context.Context, id string) error {
-	return g.end(ctx, id, g.Stored.RemoveClient)
+	return g.end(ctx, id, func(tokens store.Revocation) error { return g.Stored.RemoveClient(ctx, id, tokens) })
 }
 
-func (g *Registry) end(ctx context.Context, id string, step func(context.Context, string, store.Revocation) error) error {
+func (g *Registry) end(ctx context.Context, id string, step func(tokens store.Revocation) error) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
 	tokens := g.Families.RevocationOf(store.RevokeClient, id)
 	// A node that has the client cached still serves it briefly. Tokens that it issues then are revoked as well.
 	tokens.IssuedUntil = tokens.IssuedUntil.Add(CacheTTL + store.Leeway)
-	err := step(ctx, id, tokens)
+	err := step(tokens)
 	g.Known.Authenticated.Forget(id)
 	g.Known.Origins.Forget()
 	if err != nil {
@@ -172,7 +174,7 @@ func (g *Registry) EnableClient(ctx context.Context, id string) error {
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
-	return g.Stored.EnableClient(ctx, id)
+	return g.Stored.ChangeClient(ctx, id, store.EnableClient())
 }
 
 // changeable returns a client that can be changed at run time.
@@ -192,7 +194,7 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*sto
 		return nil, err
 	}
 	var kept *store.Client // read only after the step has succeeded: without an answer it may still run
-	err := g.Stored.ChangeClient(ctx, id, func(c *store.Client) error {
+	err := g.Stored.ChangeClient(ctx, id, store.ClientChange{Edit: func(c *store.Client) error {
 		before := *c
 		kept = c
 		for _, check := range []func() error{
@@ -203,7 +205,7 @@ func (g *Registry) UpdateClient(ctx context.Context, id string, change func(*sto
 			}
 		}
 		return nil
-	})
+	}})
 	g.Known.Authenticated.Forget(id)
 	g.Known.Origins.Forget()
 	if err != nil {

@@ -130,7 +130,7 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 		})
 	}
 	for _, s := range allowed.Sessions {
-		session := pages.Session{ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.RotatedAt, Current: s.ID == v.session.Family.ID}
+		session := pages.Session{ID: s.ID, Note: s.Note, Since: s.CreatedAt, LastSeen: s.Refresh.RotatedAt, Current: s.ID == v.session.Family.ID}
 		for _, told := range allowed.Told[s.ID] {
 			session.SignsOutOf = append(session.SignsOutOf, titleOf(told, ""))
 		}

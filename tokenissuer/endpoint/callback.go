@@ -216,7 +216,7 @@ func (h *providerPages) throughProvider(v visit, returnTo string) string {
 	if v.session == nil {
 		return returnTo
 	}
-	p := h.methods.provider(v.session.Family.Provider)
+	p := h.methods.provider(v.session.Family.SignIn.Provider)
 	if p == nil {
 		return returnTo
 	}

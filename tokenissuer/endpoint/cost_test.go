@@ -49,7 +49,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	key, err := keys.NewSigningKey(algorithm, time.Now())
 	c.must(err)
 	c.must(ks.Replace([]*keys.SigningKey{key}, algorithm))
-	master, err := keys.LoadMasterKey(tb.Context(), st, nil, time.Now())
+	master, err := keys.LoadMasterKey(tb.Context(), st.Keys, nil, time.Now())
 	c.must(err)
 	revocations := token.NewRevocationSet()
 	revocations.MarkFresh(time.Now())
@@ -70,7 +70,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 20, Window: time.Minute}, Attempts: attempts.NewCounter(1000)},
 	})
 	c.issuer.Issued.Usernames = nil
-	c.issuer.Families.Opened = families.Opened{Store: st, Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}
+	c.issuer.Families.Opened = families.Opened{Store: families.StoreOf(st.Store), Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}
 	c.grants = grants.New(c.issuer, grants.Accepted{})
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })

@@ -151,7 +151,7 @@ func (h *signOutPages) askedToSignOut(w http.ResponseWriter, r *http.Request, v 
 		if request.Client != nil {
 			page.ClientName = titleOf(request.Client, "")
 		}
-		if p := h.methods.provider(v.session.Family.Provider); p != nil {
+		if p := h.methods.provider(v.session.Family.SignIn.Provider); p != nil {
 			targets = append(targets, p.Origin)
 		}
 		if request.ReturnTo != "" {
@@ -233,7 +233,7 @@ func (h *signOutPages) signedOutAtHost(w http.ResponseWriter, r *http.Request, v
 	}
 	if f, err := h.signOuts.Families.Store.Family(r.Context(), h.browser.sessions.SessionID(h.browser.sessionCookie(r))); err == nil {
 		v.session = &signin.Session{Family: f, User: new(store.User)}
-		if user, err := h.signOuts.Families.Directory.User(r.Context(), f.UserID); err == nil {
+		if user, err := h.signOuts.Families.Directory.User(r.Context(), f.User.ID); err == nil {
 			v.session.User = user
 		}
 	}

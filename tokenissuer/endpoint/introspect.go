@@ -74,7 +74,7 @@ func (h *tokenEndpoints) introspectionOf(found *issuer.Introspection) answers.Ob
 		o.Text("client_id", f.ClientID)
 		o.Plain("token_use", "refresh_token")
 		o.Number("iat", f.CreatedAt.Unix())
-		o.Text("sub", f.UserID)
+		o.Text("sub", f.User.ID)
 		if len(f.Audience) > 0 {
 			o.List("aud", f.Audience)
 		}

@@ -71,7 +71,7 @@ const recentSignIn = 15 * time.Minute
 // isRecent reports whether the user of a session signed in recently enough to make tokens. A session whose provider did not state the time
 // of the sign-in proves nothing: a browser that is signed in there gets another session without any question.
 func (h *tokenPages) isRecent(s *signin.Session) bool {
-	return !s.Family.AuthTime.IsZero() && h.browser.sessions.Families.Now().Sub(s.Family.AuthTime) < recentSignIn
+	return !s.Family.SignIn.Time.IsZero() && h.browser.sessions.Families.Now().Sub(s.Family.SignIn.Time) < recentSignIn
 }
 
 // lifetimes are the offered lifetimes, in addition to the default and the longest one.

@@ -15,8 +15,12 @@ import (
 func (fs *Families) New(user *store.User, client *store.Client, origin oauth.GrantType, authTime time.Time) *store.TokenFamily {
 	now := fs.Now()
 	return &store.TokenFamily{
-		ID: oauth.NewID(), UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, ClientID: client.ID,
-		Origin: origin, AuthTime: authTime, CreatedAt: now, RotatedAt: now, TokenLifetime: fs.LifetimesOf(client).For(origin),
+		ID:       oauth.NewID(),
+		User:     store.FamilyUser{ID: user.ID, Version: user.Version, Declared: user.Declared},
+		Grant:    store.Grant{ClientID: client.ID, Origin: origin},
+		SignIn:   store.SignIn{Time: authTime},
+		Validity: store.Validity{CreatedAt: now, TokenLifetime: fs.LifetimesOf(client).For(origin)},
+		Refresh:  store.RefreshState{RotatedAt: now},
 	}
 }
 
@@ -32,7 +36,7 @@ func (fs *Families) NewSignIn(user *store.User, client *store.Client, origin oau
 // Add stores a family of a user, as AddUnlimited does. It returns a rate_limited error when the user, or the admin who creates the
 // family, has created too many.
 func (fs *Families) Add(ctx context.Context, f *store.TokenFamily, user *store.User) error {
-	if err := fs.Limits.ReserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.UserID), fs.Now()); err != nil {
+	if err := fs.Limits.ReserveGrant(ctx, f.Origin, cmp.Or(f.Actor.Subject, f.User.ID), fs.Now()); err != nil {
 		return err
 	}
 	return fs.AddUnlimited(ctx, f, user)

@@ -49,9 +49,20 @@ type Store interface {
 	ConsentStore
 	PasswordStore
 	ClientStore
-	// Revoke is that of store.RevocationStore, SessionClients that of store.LogoutStore.
-	Revoke(ctx context.Context, revocations ...store.Revocation) error
-	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
+	RevocationStore
+	LogoutStore
+}
+
+// StoreOf returns the parts of s that an issuer needs.
+func StoreOf(s store.Store) Store {
+	return struct {
+		FamilyStore
+		ConsentStore
+		PasswordStore
+		ClientStore
+		RevocationStore
+		LogoutStore
+	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts}
 }
 
 // FamilyStore is the part of a store.FamilyStore for codes, refresh tokens and sessions.
@@ -71,20 +82,28 @@ type ConsentStore interface {
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error)
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
-	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
 // ClientStore is the part of a store.ClientStore for clients that make themselves known.
 type ClientStore interface {
 	AddClient(ctx context.Context, client *store.Client) error
-	ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error
-	TouchClient(ctx context.Context, clientID string, at time.Time) error
+	ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error
 }
 
 // PasswordStore is the part of a store.UserStore for sign-ins.
 type PasswordStore interface {
 	RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error
 	PasswordSchemes(ctx context.Context) ([]string, error)
+}
+
+// RevocationStore is the part of a store.RevocationStore for revoking.
+type RevocationStore interface {
+	Revoke(ctx context.Context, revocations ...store.Revocation) error
+}
+
+// LogoutStore is the part of a store.LogoutStore for sessions.
+type LogoutStore interface {
+	SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error)
 }
 
 // LifetimesOf returns the client's own lifetimes, completed by the issuer's.

@@ -52,13 +52,13 @@ func (fs *Families) Recall(id string) (*store.TokenFamily, *store.User) {
 // LivingUser returns the family's user if tokens may still act for the user: the user is active, in the same state as when the family was
 // created, and nothing was revoked meanwhile. Otherwise it returns nil.
 func (fs *Families) LivingUser(ctx context.Context, f *store.TokenFamily) (*store.User, error) {
-	user, err := fs.Directory.User(ctx, f.UserID)
+	user, err := fs.Directory.User(ctx, f.User.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !user.IsActive(), user.Version != f.UserVersion, user.Declared != f.UserDeclared:
+	case !user.IsActive(), user.Version != f.User.Version, user.Declared != f.User.Declared:
 		return nil, nil
 	case fs.Revocations.RevokedFamily(f, user.Organisation):
 		return nil, nil

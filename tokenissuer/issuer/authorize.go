@@ -75,7 +75,7 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 // after the request. Ages are compared in whole seconds, as for a token's auth_time, so that the gate reaches the same result (RFC 9470
 // §5).
 func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now time.Time) bool {
-	at := session.AuthTime
+	at := session.SignIn.Time
 	switch {
 	case !at.Before(r.At):
 		return false
@@ -115,10 +115,10 @@ func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, 
 		return oauth.Secret{}, az.Deny(ctx, r, s)
 	}
 	now := az.Families.Now()
-	f := az.Families.New(s.User, client, oauth.AuthorizationCode, s.Family.AuthTime)
+	f := az.Families.New(s.User, client, oauth.AuthorizationCode, s.Family.SignIn.Time)
 	f.CreatedAt = later(f.CreatedAt, s.Family.CreatedAt)
 	f.Scopes, f.Audience = scopes, r.Audience
-	f.Preconditions.SessionID, f.Provider, f.Proof = s.Family.ID, s.Family.Provider, s.Family.Proof
+	f.Preconditions.SessionID, f.SignIn.Provider, f.SignIn.Proof = s.Family.ID, s.Family.SignIn.Provider, s.Family.SignIn.Proof
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(az.Families.LifetimesOf(client).Code),
@@ -192,5 +192,5 @@ func later(a, b time.Time) time.Time {
 
 // bindHost turns a family approved for the built-in client into the session of a host.
 func (r *AuthorizationRequest) bindHost(f *store.TokenFamily) {
-	f.Origin, f.SessionID, f.Code.Nonce, f.Code.Refreshable = store.HostSession, f.Preconditions.SessionID, r.Nonce, false
+	f.Origin, f.SignIn.SessionID, f.Code.Nonce, f.Code.Refreshable = store.HostSession, f.Preconditions.SessionID, r.Nonce, false
 }

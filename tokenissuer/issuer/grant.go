@@ -47,7 +47,7 @@ func Once(step func() error) func() (Repetition, error) {
 // GrantOf returns the grant of a family, with the durable step on which it depends.
 func (m *Minter) GrantOf(f *store.TokenFamily, client *store.Client, user *store.User, consume func() (Repetition, error)) Grant {
 	return Grant{
-		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, Audience: f.Audience, Family: f, Generation: f.Generation,
+		Type: f.Origin, Client: client, User: user, Scopes: f.Scopes, Audience: f.Audience, Family: f, Generation: f.Refresh.Generation,
 		Lifetime: m.Families.TokenLifetime(f, client), Consume: consume,
 	}
 }

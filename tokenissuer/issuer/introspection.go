@@ -74,7 +74,7 @@ func (it *IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth
 // newest one, and within the grace period its predecessor. Otherwise a thief of the predecessor could see when the owner refreshes. A
 // public client learns nothing about refresh tokens, because anyone can use its id.
 func (it *IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *store.TokenFamily, token oauth.Secret) (*Introspection, error) {
-	if !asker.mayKnow(f.ClientID, f.UserID) {
+	if !asker.mayKnow(f.ClientID, f.User.ID) {
 		return nil, nil
 	}
 	now := it.Families.Now()
@@ -89,10 +89,10 @@ func (it *IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *s
 	}
 	lifetimes := it.Families.LifetimesOf(client)
 	_, generation, _ := it.Families.Master.ReadRefreshToken(token)
-	if client.IsPublic() || generation != f.Generation && !Repeatable(f, generation, lifetimes.RefreshGrace, now) {
+	if client.IsPublic() || generation != f.Refresh.Generation && !Repeatable(f, generation, lifetimes.RefreshGrace, now) {
 		return nil, nil
 	}
-	expires := f.RotatedAt.Add(lifetimes.RefreshIdle)
+	expires := f.Refresh.RotatedAt.Add(lifetimes.RefreshIdle)
 	if f.ExpiresAt.Before(expires) {
 		expires = f.ExpiresAt
 	}

@@ -86,7 +86,7 @@ func (it *IssuedTokens) serverTokensUpTo(t *token.AccessToken) []store.Revocatio
 // hasSuperseded reports whether the family was refreshed since the access token was issued.
 func hasSuperseded(f *store.TokenFamily, t *token.AccessToken) bool {
 	generation := token.GenerationOf(t.ID)
-	return generation > 0 && generation < f.Generation
+	return generation > 0 && generation < f.Refresh.Generation
 }
 
 // RevokingClient returns the client that requests a revocation. Any holder can revoke a token of the built-in client. For other clients'
@@ -117,7 +117,7 @@ func (it *IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token
 	case err != nil:
 		return nil, err
 	case f != nil:
-		return &token.AccessToken{ClientID: f.ClientID, Subject: f.UserID, SignIn: token.SignIn{FamilyID: f.ID}}, nil
+		return &token.AccessToken{ClientID: f.ClientID, Subject: f.User.ID, SignIn: token.SignIn{FamilyID: f.ID}}, nil
 	case genuine:
 		return nil, it.Families.CatchUp(ctx)
 	}

@@ -147,7 +147,7 @@ func (m *Minter) claimsOf(g Grant, kid string) (*token.AccessToken, error) {
 		t.WithGroups(g.User.AllGroups())
 	}
 	if f := g.Family; f != nil {
-		t.FamilyID, t.AuthTime = f.ID, f.AuthTime.Truncate(time.Second)
+		t.FamilyID, t.AuthTime = f.ID, f.SignIn.Time.Truncate(time.Second)
 		if !f.Actor.IsZero() {
 			t.Actors = []store.Actor{f.Actor}
 		}

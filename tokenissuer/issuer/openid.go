@@ -79,7 +79,7 @@ func (r *AuthorizationRequest) allows(userID string) bool {
 
 // allowsClass reports whether a sign-in is of a class that the request accepts (OpenID Connect Core §5.5.1.1).
 func (r *AuthorizationRequest) allowsClass(session *store.TokenFamily) bool {
-	return r.Claims == "" || r.claims().AllowsACR(session.Proof.ACR)
+	return r.Claims == "" || r.claims().AllowsACR(session.SignIn.Proof.ACR)
 }
 
 // asksForAnother reports whether the request refuses the user who was signed in when it arrived.
@@ -89,7 +89,7 @@ func (r *AuthorizationRequest) asksForAnother(s *signin.Session) bool {
 
 // bind binds a family to the OpenID part of the request. granted are the scopes that the user allowed, including those of single claims.
 func (r *AuthorizationRequest) bind(f *store.TokenFamily, client *store.Client, granted oauth.Scopes) {
-	f.SessionID, f.Code.Nonce = f.Preconditions.SessionID, r.Nonce
+	f.SignIn.SessionID, f.Code.Nonce = f.Preconditions.SessionID, r.Nonce
 	f.TellsLogout = client.BackchannelLogoutURI != ""
 	if r.Claims != "" {
 		f.Claims = r.claims().Within(granted).String()
@@ -116,7 +116,7 @@ type identity struct {
 // was approved in a browser's session gives one (OpenID Connect Core §3.1.3.3, §12.2). For an operator's token no user has signed in.
 func (m *Minter) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	f := g.Family
-	if !m.OpenID || g.Type != oauth.AuthorizationCode || f == nil || f.SessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
+	if !m.OpenID || g.Type != oauth.AuthorizationCode || f == nil || f.SignIn.SessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
 		return nil, nil
 	}
 	key, err := m.Keys.SigningWith(g.Client.Algorithm(), m.Families.Now())
@@ -125,7 +125,7 @@ func (m *Minter) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	}
 	i := &identity{key: key, token: token.IDToken{
 		Issuer: m.URL, Subject: t.Subject, ClientID: t.ClientID, IssuedAt: t.IssuedAt, ExpiresAt: t.IssuedAt.Add(token.IDTokenLifetime),
-		AuthTime: t.AuthTime, Nonce: g.Nonce, SessionID: f.SessionID, ACR: f.Proof.ACR, AMR: f.Proof.AMR,
+		AuthTime: t.AuthTime, Nonce: g.Nonce, SessionID: f.SignIn.SessionID, ACR: f.SignIn.Proof.ACR, AMR: f.SignIn.Proof.AMR,
 	}}
 	if f.Claims == "" {
 		return i, nil

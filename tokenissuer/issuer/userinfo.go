@@ -66,7 +66,7 @@ func (it *IssuedTokens) familyFor(ctx context.Context, t *token.AccessToken, use
 			return nil, err
 		}
 	}
-	if !f.RevokedAt.IsZero() || f.UserVersion != user.Version || f.UserDeclared != user.Declared {
+	if !f.RevokedAt.IsZero() || f.User.Version != user.Version || f.User.Declared != user.Declared {
 		return nil, errTokenRevoked()
 	}
 	if !known {

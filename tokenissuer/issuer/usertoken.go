@@ -69,11 +69,11 @@ func (ut *UserTokens) IssueForUser(ctx context.Context, admin *store.User, t *to
 	now := ut.Families.Now()
 	f := ut.Families.New(target, client, store.AdminCreated, now)
 	f.CreatedAt = later(f.CreatedAt, t.IssuedAt)
-	f.AuthTime = time.Time{} // the target has not signed in
+	f.SignIn.Time = time.Time{} // the target has not signed in
 	f.Audience = audience
 	f.Scopes = slices.DeleteFunc(oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}, func(name string) bool { return !t.Scopes.Has(name) })
 	f.Actor = store.Actor{Subject: admin.ID, ClientID: t.ClientID}
-	f.Generation, f.ExpiresAt = 1, now.Add(ut.Families.LifetimesOf(client).Refresh)
+	f.Refresh.Generation, f.ExpiresAt = 1, now.Add(ut.Families.LifetimesOf(client).Refresh)
 	if f.Preconditions.SessionID, err = ut.standingFamily(ctx, t); err != nil {
 		return Tokens{}, err
 	}

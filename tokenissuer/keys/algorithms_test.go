@@ -54,8 +54,8 @@ func (n *ring) wantAccessTokensBy(algorithm oauth.Algorithm) {
 func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	t.Run("K26 in an empty store", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, teststore.New(t), &now)
-		n.Store = teststore.New(t)
+		n := newRing(t, teststore.New(t).Keys, &now)
+		n.Store = teststore.New(t).Keys
 		n.restart(all...)
 		if kids := n.signers(); len(kids) != 3 || len(n.published()) != 3 || kids[oauth.EdDSA] != n.signing() {
 			t.Errorf("%v sign, published %v", kids, n.published())
@@ -64,7 +64,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 turned on and off", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, teststore.New(t), &now)
+		n := newRing(t, teststore.New(t).Keys, &now)
 		first := n.signing()
 		if _, err := n.Keys.SigningWith(oauth.RS256, now); err == nil {
 			t.Error("RS256 is signed with")
@@ -87,7 +87,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 each by its own schedule", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, teststore.New(t), &now)
+		n := newRing(t, teststore.New(t).Keys, &now)
 		now = now.Add(30 * day)
 		n.restart(two...)
 		before := n.signers()
@@ -136,7 +136,7 @@ func TestK26KeysOfSeveralAlgorithms(t *testing.T) {
 	})
 	t.Run("K26 rotated by hand", func(t *testing.T) {
 		now := tokentest.Start
-		n := newRing(t, teststore.New(t), &now)
+		n := newRing(t, teststore.New(t).Keys, &now)
 		n.restart(two...)
 		before := n.signers()
 		now = now.Add(1)
@@ -155,9 +155,9 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 	for _, algorithm := range two {
 		t.Run("K27 "+string(algorithm), func(t *testing.T) {
 			now, st := tokentest.Start, teststore.New(t)
-			n := newRing(t, st, &now)
+			n := newRing(t, st.Keys, &now)
 			n.restart(two...)
-			other := newRing(t, st, &now)
+			other := newRing(t, st.Keys, &now)
 			other.restart(two...)
 			now = now.Add(day)
 			before := n.signers()
@@ -182,8 +182,8 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 	}
 	t.Run("K27 by a node that does not sign with it", func(t *testing.T) {
 		now, st := tokentest.Start, teststore.New(t)
-		single := newRing(t, st, &now)
-		n := newRing(t, st, &now)
+		single := newRing(t, st.Keys, &now)
+		n := newRing(t, st.Keys, &now)
 		n.restart(two...)
 		before := n.signers()
 		_, err := single.Revoke(t.Context(), before[oauth.ES256])
@@ -202,15 +202,15 @@ func TestK27ARevokedKeyIsReplacedByOneOfItsAlgorithm(t *testing.T) {
 
 func TestK28SeveralNodesAndOneWithASingleAlgorithm(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
-	single := newRing(t, st, &now) // signs with EdDSA alone
+	single := newRing(t, st.Keys, &now) // signs with EdDSA alone
 	now = now.Add(day)
 	const nodes = 4
 	list := make([]*ring, nodes)
 	for i := range list {
-		list[i] = newRing(t, st, &now)
+		list[i] = newRing(t, st.Keys, &now)
 	}
 	for _, err := range tokentest.Together(nodes, func(i int) error {
-		keys, err := LoadSigningKeys(t.Context(), st, nil, now, all...)
+		keys, err := LoadSigningKeys(t.Context(), st.Keys, nil, now, all...)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func TestK28SeveralNodesAndOneWithASingleAlgorithm(t *testing.T) {
 // caches have it.
 func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, teststore.New(t), &now)
+	n := newRing(t, teststore.New(t).Keys, &now)
 	n.restart(all...)
 	kids := n.signers()
 	now = now.Add(day)
@@ -261,7 +261,7 @@ func TestK29TheIssuersAlgorithmChanges(t *testing.T) {
 
 	// Enabled together with another algorithm: until caches have its keys, the old key signs, and not another new
 	// one.
-	n = newRing(t, teststore.New(t), &now)
+	n = newRing(t, teststore.New(t).Keys, &now)
 	first := n.signing()
 	now = now.Add(day)
 	n.restart(oauth.RS256, oauth.ES256, oauth.EdDSA)
@@ -304,7 +304,7 @@ func TestK31WithoutOpenIDNoFurtherKeyIsMade(t *testing.T) {
 	n.start()
 	n.maintain()
 	n.refresh()
-	if asked := st.Asked("AddFirstSigningKey") + st.Asked("AddSigningKey"); asked != 1 || len(n.published()) != 1 {
+	if asked := st.Asked("adding first signing key") + st.Asked("adding signing key"); asked != 1 || len(n.published()) != 1 {
 		t.Errorf("%d keys were made, published %v", asked, n.published())
 	}
 }

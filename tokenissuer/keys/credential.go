@@ -151,7 +151,7 @@ func (k *MasterKey) AssertionKey(epoch int64) (*SigningKey, error) {
 	return key, nil
 }
 
-// RequesterDigest returns the store.TokenFamily.RotatedBy of a request, from its address and the product family of its
+// RequesterDigest returns the store.RefreshState.RotatedBy of a request, from its address and the product family of its
 // user agent.
 func (k *MasterKey) RequesterDigest(familyID, address, userAgent string) string {
 	h := hmac.New(sha256.New, k.derived[requesters])

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/teststore"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // FaultyStore is an in-memory store for the package's tests, in which a test can fail or change every step.
 type FaultyStore struct {
-	*sqlstore.Store
+	store.KeyStore
 	// Before runs before each step. If it returns an error, the step fails with it.
 	Before func(step string) error
 	// Read replaces the result of SigningKeys.
@@ -24,7 +22,9 @@ type FaultyStore struct {
 	asked map[string]int
 }
 
-func NewFaultyStore(tb testing.TB) *FaultyStore { return &FaultyStore{Store: teststore.New(tb)} }
+func NewFaultyStore(tb testing.TB) *FaultyStore {
+	return &FaultyStore{KeyStore: teststore.New(tb).Keys}
+}
 
 // Fail makes the named step fail; "": no step fails.
 func (s *FaultyStore) Fail(step string) {
@@ -59,30 +59,13 @@ func (s *FaultyStore) run(step string, do func() error) error {
 }
 
 func (s *FaultyStore) SigningKeys(ctx context.Context) (keys []store.StoredKey, err error) {
-	err = s.run("SigningKeys", func() error { keys, err = s.Store.SigningKeys(ctx); return err })
+	err = s.run("SigningKeys", func() error { keys, err = s.KeyStore.SigningKeys(ctx); return err })
 	if err == nil && s.Read != nil {
 		return s.Read(keys)
 	}
 	return keys, err
 }
 
-func (s *FaultyStore) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddFirstSigningKey", func() error { return s.Store.AddFirstSigningKey(ctx, key) })
-}
-
-func (s *FaultyStore) AddSigningKey(ctx context.Context, key store.StoredKey) error {
-	return s.run("AddSigningKey", func() error { return s.Store.AddSigningKey(ctx, key) })
-}
-
-func (s *FaultyStore) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (done bool, err error) {
-	err = s.run("ReplaceSigningKeys", func() error { done, err = s.Store.ReplaceSigningKeys(ctx, changes...); return err })
-	return done, err
-}
-
-func (s *FaultyStore) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
-	return s.run("RevokeSigningKey", func() error { return s.Store.RevokeSigningKey(ctx, id, at, tokens) })
-}
-
-func (s *FaultyStore) DropSigningKey(ctx context.Context, id string) error {
-	return s.run("DropSigningKey", func() error { return s.Store.DropSigningKey(ctx, id) })
+func (s *FaultyStore) ChangeKeys(ctx context.Context, change store.KeyChange) error {
+	return s.run(change.Name, func() error { return s.KeyStore.ChangeKeys(ctx, change) })
 }

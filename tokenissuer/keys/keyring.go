@@ -147,7 +147,7 @@ func (r *Ring) Maintain(ctx context.Context) (done Upkeep, err error) {
 		if !isOutlived(key, stored, now) {
 			continue
 		}
-		if err := r.Store.DropSigningKey(ctx, key.ID); err != nil {
+		if err := r.Store.ChangeKeys(ctx, store.DropKey(key.ID)); err != nil {
 			return done, err
 		}
 		done.Dropped = append(done.Dropped, key.ID)
@@ -209,7 +209,7 @@ func (r *Ring) Revoke(ctx context.Context, id string) (store.Revocation, error) 
 		}
 	}
 	revocation := store.RevocationOfKey(id, now)
-	if err := r.Store.RevokeSigningKey(ctx, id, now, revocation); err != nil {
+	if err := r.Store.ChangeKeys(ctx, store.EndKey(id, now, revocation)); err != nil {
 		return store.Revocation{}, err
 	}
 	return revocation, nil
@@ -226,7 +226,7 @@ func (r *Ring) add(ctx context.Context, algorithm oauth.Algorithm, after time.Du
 	if stored, err = key.Stored(r.Sealer); err != nil {
 		return store.StoredKey{}, err
 	}
-	if err := r.Store.AddSigningKey(ctx, stored); err != nil {
+	if err := r.Store.ChangeKeys(ctx, store.AddKey(stored)); err != nil {
 		return store.StoredKey{}, err
 	}
 	stored.Private = nil

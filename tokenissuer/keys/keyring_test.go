@@ -103,7 +103,7 @@ func (n *ring) states() map[string]State {
 func TestK1TenRotationsOnSchedule(t *testing.T) {
 	const longest, years = store.MaxLifetime, 10*90*day + 20*day
 	now, store := tokentest.Start, teststore.New(t)
-	nodes := []*ring{newRing(t, store, &now), newRing(t, store, &now)}
+	nodes := []*ring{newRing(t, store.Keys, &now), newRing(t, store.Keys, &now)}
 	seen := []map[string]time.Time{{}, {}} // when a node first published a kid
 	versions := []int64{-1, -1}
 	signed := map[string]time.Time{} // when a kid signed last
@@ -117,7 +117,7 @@ func TestK1TenRotationsOnSchedule(t *testing.T) {
 			delete(signed, kid)
 		}
 		for i, n := range nodes {
-			version, err := store.KeysVersion(t.Context())
+			version, err := store.Keys.KeysVersion(t.Context())
 			n.must(err)
 			if version != versions[i] {
 				versions[i] = version
@@ -168,7 +168,7 @@ func TestK1Schedule(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := tokentest.Start
-			n := newRing(t, teststore.New(t), &now)
+			n := newRing(t, teststore.New(t).Keys, &now)
 			n.Rotation = c.rotation
 			first := n.signing()
 			if c.name != "after a long standstill" {
@@ -197,7 +197,7 @@ func TestK1Schedule(t *testing.T) {
 		})
 	}
 	now := tokentest.Start
-	off := newRing(t, teststore.New(t), &now)
+	off := newRing(t, teststore.New(t).Keys, &now)
 	off.Rotation = 0
 	if now = tokentest.Start.Add(1000 * day); off.maintain().Published != nil {
 		t.Error("a key was published, and rotation is off")
@@ -207,7 +207,7 @@ func TestK1Schedule(t *testing.T) {
 // TestK1RotatedByHand: the key is published at once and signs ten minutes later, or signs at once.
 func TestK1RotatedByHand(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, teststore.New(t), &now)
+	n := newRing(t, teststore.New(t).Keys, &now)
 	first := n.signing()
 	now = now.Add(time.Second)
 	next, err := n.Rotate(t.Context(), oauth.EdDSA, false)
@@ -238,7 +238,7 @@ func TestK1RotatedByHand(t *testing.T) {
 // one.
 func TestK1AnotherAlgorithmIsPublishedFirst(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
-	n := newRing(t, store, &now)
+	n := newRing(t, store.Keys, &now)
 	first := n.signing()
 	now = now.Add(day)
 	n.Algorithms = []oauth.Algorithm{oauth.ES256}
@@ -266,13 +266,13 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
 	nodes := make([]*ring, n)
 	for i := range nodes {
-		nodes[i] = newRing(t, st, &now)
+		nodes[i] = newRing(t, st.Keys, &now)
 	}
 	first := nodes[0].signing()
 	now = tokentest.Start.Add(89 * day)
 	var readers atomic.Int64
 	all := make(chan struct{})
-	meet := &FaultyStore{Store: st, Read: func(keys []store.StoredKey) ([]store.StoredKey, error) { // waits until every node has read
+	meet := &FaultyStore{KeyStore: st.Keys, Read: func(keys []store.StoredKey) ([]store.StoredKey, error) { // waits until every node has read
 		if readers.Add(1) == n {
 			close(all)
 		}
@@ -286,7 +286,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 		if err == nil {
 			published[i] = done.Published[0].ID
 		}
-		nodes[i].Store = st
+		nodes[i].Store = st.Keys
 		return err
 	}) {
 		nodes[0].must(err)
@@ -327,7 +327,7 @@ func TestK2TwoNodesRotateAtOnce(t *testing.T) {
 // TestSigningCostsNothing: Signing runs for every token.
 func TestSigningCostsNothing(t *testing.T) {
 	now := tokentest.Start
-	n := newRing(t, teststore.New(t), &now)
+	n := newRing(t, teststore.New(t).Keys, &now)
 	for range 5 {
 		_, err := n.Rotate(t.Context(), oauth.EdDSA, false)
 		n.must(err)

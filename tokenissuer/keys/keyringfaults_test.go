@@ -63,7 +63,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 			n.must(err)
 			n.refresh()
 			before, signing := n.published(), n.signing()
-			added := store.Asked("AddFirstSigningKey")
+			added := store.Asked("adding first signing key")
 			store.Read = c.change
 			if err := n.Refresh(t.Context()); (err != nil) != c.fails || len(n.warnings) != c.warnings {
 				t.Errorf("refreshing gives %v and the warnings %v", err, n.warnings)
@@ -71,7 +71,7 @@ func TestK4ARunningNodeKeepsItsLastGoodKeys(t *testing.T) {
 			if got := n.published(); !maps.Equal(got, before) || n.signing() != signing {
 				t.Errorf("%s signs of %v, before %s of %v", n.signing(), got, signing, before)
 			}
-			if store.Asked("AddFirstSigningKey") != added {
+			if store.Asked("adding first signing key") != added {
 				t.Error("a fresh key was added")
 			}
 			store.Read = nil
@@ -104,22 +104,22 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 		t.Fatalf("ids %v", ids)
 	}
 	open := func(sealer *Sealer) (*ring, *MasterKey, error) {
-		if _, err := Seal(t.Context(), store, sealer, false); err != nil {
+		if _, err := Seal(t.Context(), store.Keys, sealer, false); err != nil {
 			return nil, nil, err
 		}
-		keys, err := LoadSigningKeys(t.Context(), store, sealer, now, oauth.EdDSA)
+		keys, err := LoadSigningKeys(t.Context(), store.Keys, sealer, now, oauth.EdDSA)
 		if err != nil {
 			return nil, nil, err
 		}
-		n := &ring{tb: t, clock: &now, Ring: &Ring{Store: store, Sealer: sealer, Algorithms: []oauth.Algorithm{oauth.EdDSA}, Keys: new(Set), Now: func() time.Time { return now }}}
+		n := &ring{tb: t, clock: &now, Ring: &Ring{Store: store.Keys, Sealer: sealer, Algorithms: []oauth.Algorithm{oauth.EdDSA}, Keys: new(Set), Now: func() time.Time { return now }}}
 		n.Warn = func(err error) { n.warnings = append(n.warnings, err) }
 		n.must(n.Keys.Replace(keys, oauth.EdDSA))
-		master, err := LoadMasterKey(t.Context(), store, sealer, now)
+		master, err := LoadMasterKey(t.Context(), store.Keys, sealer, now)
 		return n, master, err
 	}
 	sealedWith := func() []string {
 		t.Helper()
-		stored, err := store.SigningKeys(t.Context())
+		stored, err := store.Keys.SigningKeys(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestK6TheKeyEncryptionKeyChanges(t *testing.T) {
 // open every key afterwards.
 func TestK6ManySealAtOnce(t *testing.T) {
 	store := teststore.New(t)
-	first, err := LoadSigningKeys(t.Context(), store, sealerOf(t, firstKEK), tokentest.Start, oauth.EdDSA)
+	first, err := LoadSigningKeys(t.Context(), store.Keys, sealerOf(t, firstKEK), tokentest.Start, oauth.EdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,10 +184,10 @@ func TestK6ManySealAtOnce(t *testing.T) {
 				newest, older = older, newest
 			}
 			sealer := sealerOver(t, newest, older)
-			if _, err := Seal(t.Context(), store, sealer, false); err != nil {
+			if _, err := Seal(t.Context(), store.Keys, sealer, false); err != nil {
 				return err
 			}
-			_, err := LoadSigningKeys(t.Context(), store, sealer, tokentest.Start, oauth.EdDSA)
+			_, err := LoadSigningKeys(t.Context(), store.Keys, sealer, tokentest.Start, oauth.EdDSA)
 			return err
 		}) {
 			if err != nil {
@@ -195,7 +195,7 @@ func TestK6ManySealAtOnce(t *testing.T) {
 			}
 		}
 	}
-	keys, err := LoadSigningKeys(t.Context(), store, sealerOver(t, firstKEK, secondKEK), tokentest.Start, oauth.EdDSA)
+	keys, err := LoadSigningKeys(t.Context(), store.Keys, sealerOver(t, firstKEK, secondKEK), tokentest.Start, oauth.EdDSA)
 	if err != nil || len(keys) != 1 || keys[0].ID != first[0].ID {
 		t.Errorf("%v, %v", keys, err)
 	}
@@ -204,8 +204,8 @@ func TestK6ManySealAtOnce(t *testing.T) {
 // TestK9ARevokedKey: a revoked key → it verifies and signs nothing on any node, and its private part is gone for good.
 func TestK9ARevokedKey(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
-	n, other := newRing(t, st, &now), newRing(t, st, &now)
-	_, err := LoadMasterKey(t.Context(), st, nil, now)
+	n, other := newRing(t, st.Keys, &now), newRing(t, st.Keys, &now)
+	_, err := LoadMasterKey(t.Context(), st.Keys, nil, now)
 	n.must(err)
 	first := n.signing()
 	now = now.Add(time.Second)
@@ -244,7 +244,7 @@ func TestK9ARevokedKey(t *testing.T) {
 	if n.signing() != other.signing() {
 		t.Error("the nodes do not agree")
 	}
-	stored, err := st.SigningKeys(t.Context())
+	stored, err := st.Keys.SigningKeys(t.Context())
 	n.must(err)
 	master := ""
 	for _, s := range stored {
@@ -260,12 +260,12 @@ func TestK9ARevokedKey(t *testing.T) {
 			t.Errorf("revoking %q: %v", unknown, err)
 		}
 	}
-	if _, err := LoadMasterKey(t.Context(), st, nil, now); err != nil || master == "" {
+	if _, err := LoadMasterKey(t.Context(), st.Keys, nil, now); err != nil || master == "" {
 		t.Errorf("the master key %q: %v", master, err)
 	}
 	// A restarted node knows the same revoked keys as a running one. Their marks are dropped when no token of theirs
 	// can be left.
-	if again := newRing(t, st, &now); again.signing() != n.signing() || len(again.published()) != 1 {
+	if again := newRing(t, st.Keys, &now); again.signing() != n.signing() || len(again.published()) != 1 {
 		t.Errorf("a new node signs with %s of %v", again.signing(), again.published())
 	}
 	if done := n.maintain(); len(done.Dropped) > 0 {
@@ -282,7 +282,7 @@ func TestK9ARevokedKey(t *testing.T) {
 // this node's clock. The key is dropped when both clocks say so.
 func TestF17AClockAheadDropsNoKey(t *testing.T) {
 	now, st := tokentest.Start, teststore.New(t)
-	n := newRing(t, st, &now)
+	n := newRing(t, st.Keys, &now)
 	_, err := n.Rotate(t.Context(), oauth.EdDSA, true)
 	n.must(err)
 	n.Rotation = 0
@@ -302,9 +302,9 @@ func TestF17AClockAheadDropsNoKey(t *testing.T) {
 // itself a new one.
 func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 	now, store := tokentest.Start, teststore.New(t)
-	n := newRing(t, store, &now)
+	n := newRing(t, store.Keys, &now)
 	first := n.signing()
-	other := &Ring{Store: store, Algorithms: []oauth.Algorithm{oauth.ES256}, Keys: new(Set), Now: n.Now}
+	other := &Ring{Store: store.Keys, Algorithms: []oauth.Algorithm{oauth.ES256}, Keys: new(Set), Now: n.Now}
 	_, err := other.Revoke(t.Context(), first)
 	n.must(err)
 	n.refresh()
@@ -315,7 +315,7 @@ func TestK9TheLastKeyOfANodesAlgorithm(t *testing.T) {
 
 // TestKeyStepsThatFail: a step that returns an error has changed nothing and can be tried again.
 func TestKeyStepsThatFail(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddSigningKey", "RevokeSigningKey", "DropSigningKey", "ReplaceSigningKeys"} {
+	for _, step := range []string{"SigningKeys", "adding signing key", "revoking signing key", "dropping signing key", "replacing signing keys"} {
 		now, st := tokentest.Start, NewFaultyStore(t)
 		n := newRing(t, st, &now)
 		now = now.Add(time.Second)
@@ -335,8 +335,8 @@ func TestKeyStepsThatFail(t *testing.T) {
 			err   error
 			wants bool
 		}{
-			"rotate": {rotated, step == "AddSigningKey"}, "revoke": {revoked, step == "SigningKeys" || step == "AddSigningKey" || step == "RevokeSigningKey"},
-			"maintain": {kept, step == "SigningKeys" || step == "ReplaceSigningKeys" || step == "DropSigningKey"},
+			"rotate": {rotated, step == "adding signing key"}, "revoke": {revoked, step == "SigningKeys" || step == "adding signing key" || step == "revoking signing key"},
+			"maintain": {kept, step == "SigningKeys" || step == "replacing signing keys" || step == "dropping signing key"},
 		} {
 			var e *oauth.Error
 			if (got.err != nil) != got.wants || got.wants && (!errors.As(got.err, &e) || e.Code != oauth.TemporarilyUnavailable) {

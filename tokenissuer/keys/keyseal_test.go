@@ -80,12 +80,12 @@ func TestK6SealedKeysOpenUnderTheirKEKOnly(t *testing.T) {
 // TestK6AWrongKEKFailsTheStart: keys under `encrypt_with` and a wrong key-encryption key → the start fails.
 func TestK6AWrongKEKFailsTheStart(t *testing.T) {
 	st := NewFaultyStore(t)
-	if err := st.AddSigningKey(t.Context(), stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK))); err != nil {
+	if err := st.ChangeKeys(t.Context(), store.AddKey(stored(t, sharedKeys()[oauth.ES256], sealer(t, firstKEK)))); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*Sealer{sealer(t, otherKEK), nil} {
-		if _, err := LoadSigningKeys(t.Context(), st, s, tokentest.Start, oauth.ES256); err == nil || st.Asked("AddFirstSigningKey") != 0 {
-			t.Errorf("err %v, added %d", err, st.Asked("AddFirstSigningKey"))
+		if _, err := LoadSigningKeys(t.Context(), st, s, tokentest.Start, oauth.ES256); err == nil || st.Asked("adding first signing key") != 0 {
+			t.Errorf("err %v, added %d", err, st.Asked("adding first signing key"))
 		}
 	}
 }
@@ -115,11 +115,11 @@ func TestK6AKEKConfiguredLaterSealsWhatIsThere(t *testing.T) {
 	if err != nil || after[0].ID != before[0].ID {
 		t.Fatalf("%v, %v", after, err)
 	}
-	if sealedWith() != s.ID || st.Asked("ReplaceSigningKeys") != 1 {
-		t.Errorf("sealed with %q, %d times", sealedWith(), st.Asked("ReplaceSigningKeys"))
+	if sealedWith() != s.ID || st.Asked("replacing signing keys") != 1 {
+		t.Errorf("sealed with %q, %d times", sealedWith(), st.Asked("replacing signing keys"))
 	}
-	if _, err := Seal(t.Context(), st, s, false); err != nil || st.Asked("ReplaceSigningKeys") != 1 {
-		t.Errorf("%v, sealed %d times", err, st.Asked("ReplaceSigningKeys"))
+	if _, err := Seal(t.Context(), st, s, false); err != nil || st.Asked("replacing signing keys") != 1 {
+		t.Errorf("%v, sealed %d times", err, st.Asked("replacing signing keys"))
 	}
 	if _, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256); err == nil {
 		t.Error("the sealed key opens without a KEK")

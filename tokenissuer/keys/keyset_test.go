@@ -73,7 +73,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 				if err == nil || keys != nil {
 					t.Errorf("%s, %s: loaded %d keys", name, algorithm, len(keys))
 				}
-				if st.Asked("AddFirstSigningKey")+st.Asked("AddSigningKey") != 0 {
+				if st.Asked("adding first signing key")+st.Asked("adding signing key") != 0 {
 					t.Errorf("%s, %s: a fresh key was added", name, algorithm)
 				}
 			}
@@ -84,7 +84,7 @@ func TestK4AFaultyStoreNeverGetsAFreshKey(t *testing.T) {
 		st.Fail("SigningKeys")
 		_, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, algorithm)
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
-		if st.Asked("AddFirstSigningKey") != 0 {
+		if st.Asked("adding first signing key") != 0 {
 			t.Error("an unreadable store got a fresh key")
 		}
 	}
@@ -97,8 +97,8 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 		t.Fatalf("%v, %v", first, err)
 	}
 	again, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
-	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || st.Asked("AddFirstSigningKey") != 1 {
-		t.Fatalf("%v, %v, added %d", again, err, st.Asked("AddFirstSigningKey"))
+	if err != nil || len(again) != 1 || again[0].ID != first[0].ID || st.Asked("adding first signing key") != 1 {
+		t.Fatalf("%v, %v, added %d", again, err, st.Asked("adding first signing key"))
 	}
 	// With another algorithm, the old key stays for the tokens it has signed.
 	both, err := LoadSigningKeys(t.Context(), st, nil, tokentest.Start.Add(time.Hour), oauth.EdDSA)
@@ -119,17 +119,17 @@ func TestAnEmptyStoreGetsItsFirstKeyOnce(t *testing.T) {
 		t.Errorf("list %v", list)
 	}
 	st = NewFaultyStore(t)
-	st.Fail("AddFirstSigningKey")
+	st.Fail("adding first signing key")
 	_, err = LoadSigningKeys(t.Context(), st, nil, tokentest.Start, oauth.ES256)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 	// Of two nodes that add a first key at once, one wins and the other uses the winner's.
 	winner := stored(t, sharedKeys()[oauth.ES256], nil)
 	race := NewFaultyStore(t)
 	race.Before = func(step string) error {
-		if step != "AddFirstSigningKey" {
+		if step != "adding first signing key" {
 			return nil
 		}
-		return race.Store.AddFirstSigningKey(t.Context(), winner)
+		return race.KeyStore.ChangeKeys(t.Context(), store.AddFirstKey(winner))
 	}
 	keys, err := LoadSigningKeys(t.Context(), race, nil, tokentest.Start, oauth.ES256)
 	if err != nil || len(keys) != 1 || keys[0].ID != winner.ID {

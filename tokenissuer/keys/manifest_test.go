@@ -34,7 +34,7 @@ func TestV9ARowThatWasKept(t *testing.T) {
 		"the row": {func(s *keyShelf, kept []store.StoredKey) { s.put(signingOf(withoutManifest(slices.Clone(kept)))) }, false},
 		"the row, without a manifest": {func(s *keyShelf, kept []store.StoredKey) {
 			s.put(signingOf(withoutManifest(slices.Clone(kept))))
-			_ = s.DropSigningKey(s.tb.Context(), "manifest")
+			_ = s.ChangeKeys(s.tb.Context(), store.DropKey("manifest"))
 		}, true},
 		"the row, with a manifest of nothing": {func(s *keyShelf, kept []store.StoredKey) {
 			manifest := kept[slices.IndexFunc(kept, func(k store.StoredKey) bool { return k.ID == "manifest" })]

@@ -158,5 +158,5 @@ func addMasterKey(ctx context.Context, st store.KeyStore, sealer *Sealer, now ti
 	if sealer != nil {
 		stored = sealer.seal(stored, secret)
 	}
-	return st.AddFirstSigningKey(ctx, stored)
+	return st.ChangeKeys(ctx, store.AddFirstKey(stored))
 }

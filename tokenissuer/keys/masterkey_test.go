@@ -37,7 +37,7 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 	store := teststore.New(t)
 	made := make([]*MasterKey, 16)
 	for _, err := range tokentest.Together(len(made), func(i int) (err error) {
-		made[i], err = LoadMasterKey(t.Context(), store, nil, tokentest.Start)
+		made[i], err = LoadMasterKey(t.Context(), store.Keys, nil, tokentest.Start)
 		return err
 	}) {
 		if err != nil {
@@ -49,19 +49,19 @@ func TestOneMasterKeyForAllNodes(t *testing.T) {
 			t.Fatal("two nodes have two master keys")
 		}
 	}
-	keys, err := store.SigningKeys(t.Context())
+	keys, err := store.Keys.SigningKeys(t.Context())
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%d keys, %v", len(keys), err)
 	}
 	// The master key signs nothing, and the signing keys load with it in the store.
-	signing, err := LoadSigningKeys(t.Context(), store, nil, tokentest.Start, oauth.EdDSA)
+	signing, err := LoadSigningKeys(t.Context(), store.Keys, nil, tokentest.Start, oauth.EdDSA)
 	if err != nil || len(signing) != 1 || signing[0].ID == keys[0].ID {
 		t.Errorf("%v, %v", signing, err)
 	}
-	if again, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil || !sameMaster(t, made[0], again) {
+	if again, err := LoadMasterKey(t.Context(), store.Keys, nil, tokentest.Start); err != nil || !sameMaster(t, made[0], again) {
 		t.Errorf("another one after the signing key was made: %v", err)
 	}
-	if other, err := LoadMasterKey(t.Context(), teststore.New(t), nil, tokentest.Start); err != nil || sameMaster(t, made[0], other) {
+	if other, err := LoadMasterKey(t.Context(), teststore.New(t).Keys, nil, tokentest.Start); err != nil || sameMaster(t, made[0], other) {
 		t.Errorf("another installation has the same: %v", err)
 	}
 }
@@ -72,50 +72,50 @@ func TestK6TheMasterKeyIsSealed(t *testing.T) {
 	ctx := t.Context()
 	first, second := sealerOf(t, firstKEK), sealerOf(t, secondKEK)
 	store := teststore.New(t)
-	plain, err := LoadMasterKey(ctx, store, nil, tokentest.Start)
+	plain, err := LoadMasterKey(ctx, store.Keys, nil, tokentest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadMasterKey(ctx, store, first, tokentest.Start); !errors.Is(err, ErrRefused) {
+	if _, err := LoadMasterKey(ctx, store.Keys, first, tokentest.Start); !errors.Is(err, ErrRefused) {
 		t.Errorf("in the clear, with a key-encryption key: %v", err)
 	}
-	if _, err := Seal(ctx, store, first, false); err != nil { // a key-encryption key was configured later
+	if _, err := Seal(ctx, store.Keys, first, false); err != nil { // a key-encryption key was configured later
 		t.Fatal(err)
 	}
-	sealed, err := LoadMasterKey(ctx, store, first, tokentest.Start)
+	sealed, err := LoadMasterKey(ctx, store.Keys, first, tokentest.Start)
 	if err != nil || !sameMaster(t, plain, sealed) {
 		t.Fatalf("sealing made another one: %v", err)
 	}
-	keys, err := store.SigningKeys(ctx)
+	keys, err := store.Keys.SigningKeys(ctx)
 	if keys = withoutManifest(keys); err != nil || len(keys) != 1 || keys[0].SealedWith != first.ID || len(keys[0].Private) <= 32 {
 		t.Fatalf("%+v, %v", keys, err)
 	}
 	for name, wrong := range map[string]*Sealer{"none": nil, "another": second} {
-		if _, err := LoadMasterKey(ctx, store, wrong, tokentest.Start); err == nil {
+		if _, err := LoadMasterKey(ctx, store.Keys, wrong, tokentest.Start); err == nil {
 			t.Errorf("it opens with %s", name)
 		}
 	}
-	if keys, _ := store.SigningKeys(ctx); len(withoutManifest(keys)) != 1 {
+	if keys, _ := store.Keys.SigningKeys(ctx); len(withoutManifest(keys)) != 1 {
 		t.Error("a master key that did not open was replaced")
 	}
-	if again, err := LoadMasterKey(ctx, store, first, tokentest.Start); err != nil || !sameMaster(t, plain, again) {
+	if again, err := LoadMasterKey(ctx, store.Keys, first, tokentest.Start); err != nil || !sameMaster(t, plain, again) {
 		t.Errorf("%v", err)
 	}
 	// A new store is sealed from the start.
 	fresh := teststore.New(t)
-	if _, err := LoadMasterKey(ctx, fresh, first, tokentest.Start); err != nil {
+	if _, err := LoadMasterKey(ctx, fresh.Keys, first, tokentest.Start); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := fresh.SigningKeys(ctx)
+	rows, err := fresh.Keys.SigningKeys(ctx)
 	if rows = withoutManifest(rows); err != nil || len(rows) != 1 || rows[0].SealedWith != first.ID {
 		t.Errorf("%+v, %v", rows, err)
 	}
 }
 
 func TestNoMasterKeyWhileTheStoreFails(t *testing.T) {
-	for _, step := range []string{"SigningKeys", "AddFirstSigningKey", "ReplaceSigningKeys"} {
+	for _, step := range []string{"SigningKeys", "adding first signing key", "replacing signing keys"} {
 		store := NewFaultyStore(t)
-		if step == "ReplaceSigningKeys" {
+		if step == "replacing signing keys" {
 			if _, err := LoadMasterKey(t.Context(), store, nil, tokentest.Start); err != nil {
 				t.Fatal(err)
 			}

@@ -45,19 +45,19 @@ func Seal(ctx context.Context, st store.KeyStore, sealer *Sealer, settled bool) 
 		if len(changes) == 0 {
 			return found, nil
 		}
-		done, err := st.ReplaceSigningKeys(ctx, changes...)
-		if err != nil {
-			return Sealing{}, err
-		}
-		if done {
+		err = st.ChangeKeys(ctx, store.ReplaceKeys(changes...))
+		switch {
+		case err == nil:
 			return found, nil
+		case !errors.Is(err, store.ErrNotFound):
+			return Sealing{}, err
 		}
 	}
 	return Sealing{}, errors.New("sealing the stored keys: others change them again and again")
 }
 
 // changes returns the rows to replace, and the result of Seal.
-func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyChange) {
+func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing, changes []store.KeyReplacement) {
 	settled = settled || slices.ContainsFunc(stored, func(k store.StoredKey) bool { return k.SealedWith != "" })
 	for _, k := range unrevoked(stored) {
 		plain, err := s.open(k)
@@ -71,7 +71,7 @@ func (s *Sealer) changes(stored []store.StoredKey, settled bool) (found Sealing,
 		case k.SealedWith == s.ID:
 			continue
 		}
-		changes = append(changes, store.KeyChange{Was: k, Becomes: s.seal(k, plain)})
+		changes = append(changes, store.KeyReplacement{Was: k, Becomes: s.seal(k, plain)})
 	}
 	return found, changes
 }

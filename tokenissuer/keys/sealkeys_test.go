@@ -28,7 +28,7 @@ type keyShelf struct {
 
 func newKeyShelf(tb testing.TB, sealer *Sealer) *keyShelf {
 	tb.Helper()
-	return &keyShelf{KeyStore: teststore.New(tb), tb: tb, now: tokentest.Start, seal: sealer}
+	return &keyShelf{KeyStore: teststore.New(tb).Keys, tb: tb, now: tokentest.Start, seal: sealer}
 }
 
 func (s *keyShelf) rows() []store.StoredKey {
@@ -63,7 +63,7 @@ func (s *keyShelf) put(rows ...store.StoredKey) {
 	s.tb.Helper()
 	s.BindKeys(nil)
 	for _, row := range rows {
-		if err := errors.Join(s.DropSigningKey(s.tb.Context(), row.ID), s.AddSigningKey(s.tb.Context(), row)); err != nil {
+		if err := errors.Join(s.ChangeKeys(s.tb.Context(), store.DropKey(row.ID)), s.ChangeKeys(s.tb.Context(), store.AddKey(row))); err != nil {
 			s.tb.Fatal(err)
 		}
 	}
@@ -322,7 +322,7 @@ func TestK16AChangedRowIsRefused(t *testing.T) {
 			was, row := s.row(master), s.row(master)
 			change(&row)
 			s.BindKeys(nil)
-			if err := s.DropSigningKey(t.Context(), was.ID); err != nil {
+			if err := s.ChangeKeys(t.Context(), store.DropKey(was.ID)); err != nil {
 				t.Fatal(err)
 			}
 			s.put(row)
@@ -356,7 +356,7 @@ func TestK17EverythingIsSealedOnce(t *testing.T) {
 	faulty, rows := NewFaultyStore(t), inClear(t)
 	s := &keyShelf{KeyStore: faulty, tb: t, now: tokentest.Start, seal: sealerOf(t, firstKEK)}
 	s.put(rows...)
-	faulty.Fail("ReplaceSigningKeys")
+	faulty.Fail("replacing signing keys")
 	if _, _, _, err := s.open(false); err == nil || !slices.EqualFunc(s.rows(), sorted(rows), sameRow) {
 		t.Fatalf("%v, and the rows are %v", err, s.rows())
 	}
@@ -409,7 +409,7 @@ func TestK17KeysInTheClearAreRefusedBesideSealedOnes(t *testing.T) {
 	}
 	for _, row := range s.rows() {
 		if row.ID != clear[0].ID && row.ID != clear[1].ID {
-			if err := s.DropSigningKey(t.Context(), row.ID); err != nil {
+			if err := s.ChangeKeys(t.Context(), store.DropKey(row.ID)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -79,9 +79,9 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	}
 	isRefused := func(s store.StoredKey) bool { return s.Algorithm == algorithm && sealer.refuses(s) }
 	isStrange := func(s store.StoredKey) bool { return s.Algorithm == algorithm }
-	add := st.AddFirstSigningKey
+	add := store.AddFirstKey
 	if slices.ContainsFunc(set.keys, isRefused) || slices.ContainsFunc(set.strange, isStrange) {
-		add = st.AddSigningKey // several nodes may store one each, which is harmless
+		add = store.AddKey // several nodes may store one each, which is harmless
 	}
 	key, err := NewSigningKey(algorithm, now)
 	if err != nil {
@@ -92,7 +92,7 @@ func addFirstKey(ctx context.Context, st store.KeyStore, sealer *Sealer, algorit
 	if err != nil {
 		return err
 	}
-	return add(ctx, stored)
+	return st.ChangeKeys(ctx, add(stored))
 }
 
 // onlySigning returns all but the master key and the manifest.

@@ -50,7 +50,7 @@ func hostSession(f *store.TokenFamily, limits signin.Limits, now time.Time) (Hos
 	if err != nil || f.Code.SpentAt.IsZero() || limits.IsIdle(f, now) {
 		return HostSession{}, false
 	}
-	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.RotatedAt}, true
+	return HostSession{ID: f.ID, Host: callback.Host, Since: f.CreatedAt, LastUsed: f.Refresh.RotatedAt}, true
 }
 
 // Of lists the applications that may act for a user, sorted by name, and the browsers in which the user is signed in, newest first.
@@ -65,12 +65,12 @@ func (a Accounts) Of(ctx context.Context, user *store.User) (Account, error) {
 	byClient := make(map[string]*Application)
 	for _, f := range families {
 		switch {
-		case f.UserVersion != user.Version || fs.Revocations.RevokedFamily(f, user.Organisation):
+		case f.User.Version != user.Version || fs.Revocations.RevokedFamily(f, user.Organisation):
 		case f.Origin == store.BrowserSession:
 			account.Sessions = append(account.Sessions, f)
 		case f.Origin == store.HostSession:
 			if host, ok := hostSession(f, limits, now); ok {
-				account.Hosts[f.SessionID] = withHost(account.Hosts[f.SessionID], host)
+				account.Hosts[f.SignIn.SessionID] = withHost(account.Hosts[f.SignIn.SessionID], host)
 			}
 		default:
 			byClient[f.ClientID] = byClient[f.ClientID].with(f)
@@ -159,8 +159,8 @@ func (a *Application) with(f *store.TokenFamily) *Application {
 	if f.CreatedAt.Before(a.Since) {
 		a.Since = f.CreatedAt
 	}
-	if f.RotatedAt.After(a.LastUsed) {
-		a.LastUsed = f.RotatedAt
+	if f.Refresh.RotatedAt.After(a.LastUsed) {
+		a.LastUsed = f.Refresh.RotatedAt
 	}
 	return a
 }
@@ -171,7 +171,7 @@ func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clien
 		return oauth.MissingParameter("application")
 	}
 	fs := a.Sessions.Families
-	if err := fs.Store.DropConsent(ctx, user.ID, clientID); err != nil {
+	if err := fs.Store.PutConsent(ctx, user.ID, clientID, nil, fs.Now()); err != nil {
 		return err
 	}
 	return fs.EndFamilies(ctx, store.FamilyFilter{

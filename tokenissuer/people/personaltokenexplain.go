@@ -29,7 +29,7 @@ var conditions = []condition{
 		return len(p.rules.within(record.Scopes)) > 0
 	}},
 	{"revocation", "neither it nor its owner was revoked since it was made", func(p *PersonalTokens, record *store.PersonalToken, owner *store.User) bool {
-		made := &store.TokenFamily{UserID: owner.ID, ClientID: store.BuiltInClientID, CreatedAt: record.CreatedAt}
+		made := &store.TokenFamily{User: store.FamilyUser{ID: owner.ID}, Grant: store.Grant{ClientID: store.BuiltInClientID}, Validity: store.Validity{CreatedAt: record.CreatedAt}}
 		return !p.issuer.Families.Revocations.RevokedFamily(made, owner.Organisation) && !p.issuer.Families.Revocations.Revoked(p.tokenOf(record, owner))
 	}},
 }

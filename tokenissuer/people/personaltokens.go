@@ -51,6 +51,14 @@ type TokenStore interface {
 	store.IdentityStore
 }
 
+// TokenStoreOf returns the parts of s that personal access tokens need.
+func TokenStoreOf(s store.Store) TokenStore {
+	return struct {
+		store.PersonalTokenStore
+		store.IdentityStore
+	}{s.PersonalTokens, s.Identities}
+}
+
 // NewPersonalTokens returns the tokens of an issuer that rules allow. stored returns the store once the issuer serves.
 func NewPersonalTokens(issuer TokenIssuer, rules TokenRules, stored func() TokenStore, enter token.EnterStore) *PersonalTokens {
 	if len(rules.Scopes) == 0 {

@@ -15,7 +15,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -45,7 +44,7 @@ func TestQ102Checksum(t *testing.T) {
 
 // askedStore counts look-ups of tokens.
 type askedStore struct {
-	*sqlstore.Store
+	store.PersonalTokenStore
 	asked int
 	away  bool
 }
@@ -54,7 +53,7 @@ func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte
 	if s.asked++; s.away {
 		return nil, store.Unavailable(errors.New("the database is away"))
 	}
-	return s.Store.PersonalToken(ctx, digest)
+	return s.PersonalTokenStore.PersonalToken(ctx, digest)
 }
 
 // TestQ113QuestionsToTheStore: a malformed token → no look-up; an unknown one → one in ten seconds; a good one → one a minute, and it goes
@@ -62,10 +61,12 @@ func (s *askedStore) PersonalToken(ctx context.Context, digest [sha256.Size]byte
 func TestQ113QuestionsToTheStore(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	clock := func() time.Time { return now }
-	kept := &askedStore{Store: teststore.New(t)}
+	st := teststore.New(t).Store
+	kept := &askedStore{PersonalTokenStore: st.PersonalTokens}
+	st.PersonalTokens = kept
 	revocations := token.NewRevocationSet()
 	fs := &families.Families{
-		Opened: families.Opened{Directory: kept}, Revocations: revocations, Now: clock, NodeNow: clock, Limits: new(attempts.Limits),
+		Opened: families.Opened{Directory: st.Directory()}, Revocations: revocations, Now: clock, NodeNow: clock, Limits: new(attempts.Limits),
 	}
 	issuer := TokenIssuer{
 		Families: fs, Resources: new(oauth.Resources),
@@ -74,7 +75,7 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	issuer.Verifier = token.NewVerifier(tokentest.Issuer, new(keys.Set), revocations, time.Hour, clock)
 	revocations.MarkFresh(now)
 	enter := func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
-	tokens := NewPersonalTokens(issuer, TokenRules{Lifetime: time.Hour, Longest: time.Hour}, func() TokenStore { return kept }, enter)
+	tokens := NewPersonalTokens(issuer, TokenRules{Lifetime: time.Hour, Longest: time.Hour}, func() TokenStore { return TokenStoreOf(st) }, enter)
 	robot := &store.User{ID: "robot", Email: store.ServiceEmail("robot"), Status: store.UserActive, Service: true, CreatedAt: now}
 	must := func(err error) {
 		t.Helper()
@@ -82,8 +83,8 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(kept.AddUser(t.Context(), robot, true))
-	owner, err := kept.User(t.Context(), "robot")
+	must(st.Users.AddUser(t.Context(), robot, true))
+	owner, err := st.Users.User(t.Context(), "robot")
 	must(err)
 	_, good, err := tokens.Create(t.Context(), owner, TokenRequest{Name: "x", Scopes: oauth.Scopes{oauth.ScopePublic}})
 	must(err)

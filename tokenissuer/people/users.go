@@ -35,8 +35,22 @@ type Store interface {
 	store.UserStore
 	store.IdentityStore
 	store.DeclarationStore
-	// EndPersonalTokens is that of store.PersonalTokenStore.
+	TokenEnder
+}
+
+// TokenEnder is the part of a store.PersonalTokenStore that ends tokens.
+type TokenEnder interface {
 	EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error)
+}
+
+// StoreOf returns the parts of s that Users need.
+func StoreOf(s store.Store) Store {
+	return struct {
+		store.UserStore
+		store.IdentityStore
+		store.DeclarationStore
+		TokenEnder
+	}{s.Users, s.Identities, s.Declarations, s.PersonalTokens}
 }
 
 // Users returns the users of an organisation, or all users if its id is empty, sorted by id.

@@ -20,13 +20,17 @@ func TestP66ALaterSignInWritesWhatHasChanged(t *testing.T) {
 	account.Groups = []string{"b", "a"}
 	user := p.signsIn(account, creates)
 	family := &store.TokenFamily{
-		ID: "a-session", UserID: user.ID, UserVersion: user.Version, Origin: store.BrowserSession, CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day), RotatedAt: p.at,
+		ID:       "a-session",
+		User:     store.FamilyUser{ID: user.ID, Version: user.Version},
+		Grant:    store.Grant{Origin: store.BrowserSession},
+		Validity: store.Validity{CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)},
+		Refresh:  store.RefreshState{RotatedAt: p.at},
 	}
-	if outcome, err := p.stored.AddFamily(t.Context(), family); err != nil || outcome != store.Done {
+	if outcome, err := p.stored.Families.AddFamily(t.Context(), family); err != nil || outcome != store.Done {
 		t.Fatal(outcome, err)
 	}
 	ended := func() bool {
-		f, err := p.stored.Family(t.Context(), family.ID)
+		f, err := p.stored.Families.Family(t.Context(), family.ID)
 		p.must(err)
 		return !f.RevokedAt.IsZero()
 	}

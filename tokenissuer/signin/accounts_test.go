@@ -71,7 +71,7 @@ func TestP61LinksByAVerifiedAddressAlone(t *testing.T) {
 	if declared := p.signsIn(google("3", "DORA@acme.example", true), links); declared.ID != "u-dora" || !declared.Declared {
 		t.Errorf("linked to %+v", declared)
 	}
-	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-invited", Email: "ivy@acme.example", Status: store.UserActive}, true))
+	p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: "u-invited", Email: "ivy@acme.example", Status: store.UserActive}, true))
 	if invited := p.signsIn(google("4", "ivy@acme.example", true), links); invited.ID != "u-invited" || !invited.IsActive() {
 		t.Errorf("linked to %+v", invited)
 	}
@@ -182,7 +182,7 @@ func TestP68WhoIsOutStaysOut(t *testing.T) {
 	dora := google("3", "dora@acme.example", true)
 	p.signsIn(dora, links)
 	p.registry.People.Declared = store.StaticDirectory{}
-	p.Families.Directory = store.OverlayDirectory{Stored: p.stored}
+	p.Families.Directory = store.OverlayDirectory{Stored: p.stored.Directory()}
 	p.refuses(dora, both, ReasonRemoved)
 }
 

@@ -62,7 +62,7 @@ func TestP150AProviderMoves(t *testing.T) {
 	account := google("1", "grace@acme.example", true)
 	grace := p.signsIn(account, from(oldSource, creates))
 	moved := from(newSource, creates, "openid https://older.example", oldSource)
-	p.must(moved.CheckSource(t.Context(), p.stored, "google"))
+	p.must(moved.CheckSource(t.Context(), p.stored.Identities, "google"))
 	for range 2 {
 		if user := p.signsIn(account, moved); user.ID != grace.ID {
 			t.Fatalf("signed in as %q", user.ID)
@@ -79,7 +79,7 @@ func TestP150TheNameIsRefused(t *testing.T) {
 	p := newPeople(t)
 	check := func(rules Rules) string {
 		t.Helper()
-		err := rules.CheckSource(t.Context(), p.stored, "google")
+		err := rules.CheckSource(t.Context(), p.stored.Identities, "google")
 		if err == nil {
 			return ""
 		}
@@ -111,7 +111,7 @@ func TestP150TheNameIsRefused(t *testing.T) {
 		t.Errorf("after the last account was unlinked: %s", got)
 	}
 	p.must(p.stored.Close())
-	err := rules.CheckSource(t.Context(), p.stored, "google")
+	err := rules.CheckSource(t.Context(), p.stored.Identities, "google")
 	if e, ok := errors.AsType[*oauth.Error](err); !ok || e.Code != oauth.TemporarilyUnavailable {
 		t.Errorf("without a store: %v", err)
 	}

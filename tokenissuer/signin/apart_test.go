@@ -188,7 +188,7 @@ func TestV1NobodyHasTheAddressOfNobody(t *testing.T) {
 func TestV1TheAddressOfNobodyIsTaken(t *testing.T) {
 	p := newPeople(t)
 	old := p.signsIn(at("one", "bob", bob, true), both)
-	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "squatter", Email: store.UnknownEmail(old.ID), Name: "x", Status: store.UserActive}, true))
+	p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: "squatter", Email: store.UnknownEmail(old.ID), Name: "x", Status: store.UserActive}, true))
 	for range 2 {
 		if now := p.signsIn(at("one", "bob", "ada@acme.example", true), both); now.Email != bob || now.EmailVerified() {
 			t.Errorf("became %+v", now)

@@ -15,7 +15,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
@@ -31,7 +30,7 @@ type providerPeople struct {
 
 // countingStore counts writes of identities and users.
 type countingStore struct {
-	*sqlstore.Store
+	store.Store
 	writes atomic.Int64
 	away   bool
 	// beforeTouch is called before TouchIdentity. It may be nil.
@@ -40,27 +39,43 @@ type countingStore struct {
 	beforeLink func()
 }
 
-func (s *countingStore) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
-	if s.away {
+func newCountingStore(whole store.Store) *countingStore {
+	s := &countingStore{Store: whole}
+	s.Users, s.Identities = countedUsers{whole.Users, s}, countedIdentities{whole.Identities, s}
+	return s
+}
+
+type countedUsers struct {
+	store.UserStore
+	counts *countingStore
+}
+
+type countedIdentities struct {
+	store.IdentityStore
+	counts *countingStore
+}
+
+func (s countedIdentities) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
+	if s.counts.away {
 		return store.Identity{}, store.Unavailable(errors.New("the store is away"))
 	}
-	return s.Store.UserByIdentity(ctx, provider, subject)
+	return s.IdentityStore.UserByIdentity(ctx, provider, subject)
 }
 
-func (s *countingStore) TouchIdentity(ctx context.Context, i store.Identity) error {
-	s.writes.Add(1)
-	if s.beforeTouch != nil {
-		s.beforeTouch()
+func (s countedIdentities) TouchIdentity(ctx context.Context, i store.Identity) error {
+	s.counts.writes.Add(1)
+	if s.counts.beforeTouch != nil {
+		s.counts.beforeTouch()
 	}
-	return s.Store.TouchIdentity(ctx, i)
+	return s.IdentityStore.TouchIdentity(ctx, i)
 }
 
-func (s *countingStore) LinkIdentity(ctx context.Context, i store.Identity) error {
-	i.LinkedAt = s.moment(i.LinkedAt)
-	if s.beforeLink != nil {
-		s.beforeLink()
+func (s countedIdentities) LinkIdentity(ctx context.Context, i store.Identity) error {
+	i.LinkedAt = s.counts.moment(i.LinkedAt)
+	if s.counts.beforeLink != nil {
+		s.counts.beforeLink()
 	}
-	return s.Store.LinkIdentity(ctx, i)
+	return s.IdentityStore.LinkIdentity(ctx, i)
 }
 
 // moment counts a write, and returns a different time for each one.
@@ -68,39 +83,39 @@ func (s *countingStore) moment(at time.Time) time.Time {
 	return at.Add(time.Duration(s.writes.Add(1)) * time.Microsecond)
 }
 
-func (s *countingStore) AddUser(ctx context.Context, u *store.User, declared bool, identities ...store.Identity) error {
+func (s countedUsers) AddUser(ctx context.Context, u *store.User, declared bool, identities ...store.Identity) error {
 	for i := range identities {
-		identities[i].LinkedAt = s.moment(identities[i].LinkedAt)
+		identities[i].LinkedAt = s.counts.moment(identities[i].LinkedAt)
 	}
-	return s.Store.AddUser(ctx, u, declared, identities...)
+	return s.UserStore.AddUser(ctx, u, declared, identities...)
 }
 
-func (s *countingStore) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
-	s.writes.Add(1)
-	return s.Store.ChangeUser(ctx, id, change, end)
+func (s countedUsers) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	s.counts.writes.Add(1)
+	return s.UserStore.ChangeUser(ctx, id, change, end)
 }
 
 func newPeople(t *testing.T) *providerPeople {
 	t.Helper()
-	p := &providerPeople{T: t, stored: &countingStore{Store: teststore.New(t)}, at: time.Unix(1_800_000_000, 0).UTC()}
+	p := &providerPeople{T: t, stored: newCountingStore(teststore.New(t).Store), at: time.Unix(1_800_000_000, 0).UTC()}
 	declared, err := store.NewStaticDirectory(store.Declarations{
 		Users: []*store.User{{ID: "u-dora", Email: "dora@acme.example", Name: "Dora", Status: store.UserActive, External: true, Groups: []string{"desk"}}},
 	})
 	p.must(err)
-	p.must(p.stored.AddOrganisation(t.Context(), &store.Organisation{ID: "acme", Name: "Acme"}))
-	p.must(p.stored.AddUser(t.Context(), &store.User{
+	p.must(p.stored.Users.AddOrganisation(t.Context(), &store.Organisation{ID: "acme", Name: "Acme"}))
+	p.must(p.stored.Users.AddUser(t.Context(), &store.User{
 		ID: "u-ada", Email: "ada@acme.example", Name: "Ada", Organisation: "acme", Status: store.UserActive, CreatedAt: p.at.Add(-time.Hour),
 		PasswordHash: oauth.NewSecret("$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r"), Groups: []string{"founders"},
 	}, false))
 	now := func() time.Time { return p.at }
 	revocations := token.NewRevocationSet()
 	p.Families = &families.Families{
-		Opened:      families.Opened{Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored}, Store: p.stored},
+		Opened:      families.Opened{Directory: store.OverlayDirectory{Declared: declared, Stored: p.stored.Directory()}, Store: families.StoreOf(p.stored.Store)},
 		Revocations: revocations, Now: now, NodeNow: now,
 	}
 	p.registry = &people.Registry{
-		Clients: &clients.Registry{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored},
-		People:  &people.Users{Families: p.Families, Declared: declared, Stored: p.stored},
+		Clients: &clients.Registry{Families: p.Families, Known: &clients.Clients{Families: p.Families}, Declared: declared, Stored: p.stored.Clients},
+		People:  &people.Users{Families: p.Families, Declared: declared, Stored: people.StoreOf(p.stored.Store)},
 	}
 	p.Users = p.registry.People
 	return p
@@ -141,14 +156,14 @@ func (p *providerPeople) refuses(account Account, rules Rules, reason string) {
 
 func (p *providerPeople) identities(userID string) []store.Identity {
 	p.Helper()
-	list, err := p.stored.Identities(p.Context(), userID)
+	list, err := p.stored.Identities.Identities(p.Context(), userID)
 	p.must(err)
 	return list
 }
 
 func (p *providerPeople) count() int {
 	p.Helper()
-	list, err := p.stored.Users(p.Context(), "")
+	list, err := p.stored.Users.Users(p.Context(), "")
 	p.must(err)
 	return len(list)
 }

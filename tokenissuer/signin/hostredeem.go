@@ -63,7 +63,7 @@ func (s *HostSessions) spend(ctx context.Context, code oauth.Secret, a HostAttem
 	case subtle.ConstantTimeCompare([]byte(f.Code.Nonce), []byte(a.Nonce)) != 1:
 		return "", outcome, hostRefused("nonce_wrong")
 	}
-	signIn, err := fs.Store.Family(ctx, f.SessionID) // the host session ends with this sign-in
+	signIn, err := fs.Store.Family(ctx, f.SignIn.SessionID) // the host session ends with this sign-in
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", outcome, hostRefused("code_expired")
@@ -102,13 +102,13 @@ func (s *HostSessions) End(ctx context.Context, cookie string, host oauth.Host) 
 	if session == nil || err != nil {
 		return nil, err
 	}
-	if session.Family.SessionID == "" {
-		if err := s.sessions.EndHostSessionsOf(ctx, session.User, session.Family.Provider); err != nil {
+	if session.Family.SignIn.SessionID == "" {
+		if err := s.sessions.EndHostSessionsOf(ctx, session.User, session.Family.SignIn.Provider); err != nil {
 			return nil, err
 		}
 		return session, s.sessions.EndSession(ctx, session)
 	}
-	signIn := &Session{Family: &store.TokenFamily{ID: session.Family.SessionID}, User: session.User}
+	signIn := &Session{Family: &store.TokenFamily{ID: session.Family.SignIn.SessionID}, User: session.User}
 	if err := s.sessions.SignOut(ctx, signIn); err != nil {
 		return nil, err
 	}

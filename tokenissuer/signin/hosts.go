@@ -20,7 +20,7 @@ func (ss *Sessions) OpenHostSession(ctx context.Context, who SignedIn, host oaut
 
 // EndHostSessionsOf ends a user's sessions at hosts through a provider, in every browser.
 func (ss *Sessions) EndHostSessionsOf(ctx context.Context, user *store.User, provider string) error {
-	return ss.endHostSessions(ctx, user, func(f *store.TokenFamily) bool { return f.SessionID == "" && f.Provider == provider })
+	return ss.endHostSessions(ctx, user, func(f *store.TokenFamily) bool { return f.SignIn.SessionID == "" && f.SignIn.Provider == provider })
 }
 
 // endHostSessions ends a user's sessions at hosts for which meant returns true.
@@ -44,12 +44,12 @@ func (ss *Sessions) endHostSessions(ctx context.Context, user *store.User, meant
 // same host that depend on the same session. Another user's session is left unchanged, as if it did not exist.
 func (ss *Sessions) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
 	f, err := ss.Families.Living(ctx, sessionID)
-	if err != nil || f == nil || f.UserID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {
+	if err != nil || f == nil || f.User.ID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {
 		return err
 	}
 	if f.Origin == store.HostSession {
 		same := func(other *store.TokenFamily) bool {
-			return other.SessionID == f.SessionID && other.Code.RedirectURI == f.Code.RedirectURI
+			return other.SignIn.SessionID == f.SignIn.SessionID && other.Code.RedirectURI == f.Code.RedirectURI
 		}
 		if err := ss.endHostSessions(ctx, user, same); err != nil {
 			return err

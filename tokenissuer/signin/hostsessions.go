@@ -89,7 +89,7 @@ func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host)
 	t := &token.AccessToken{
 		Issuer: s.sessions.Clients.URL, Subject: user.ID, Audience: s.sessions.Clients.Audience, ClientID: store.BuiltInClientID, Scopes: s.scopes(f), ID: f.ID,
 		IssuedAt: f.CreatedAt.Truncate(time.Second), ExpiresAt: f.ExpiresAt,
-		SignIn: token.SignIn{FamilyID: f.ID, Organisation: user.Organisation, AuthTime: f.AuthTime.Truncate(time.Second)},
+		SignIn: token.SignIn{FamilyID: f.ID, Organisation: user.Organisation, AuthTime: f.SignIn.Time.Truncate(time.Second)},
 	}
 	if s.roles.Has(user.Role) {
 		t.Role = string(user.Role)
@@ -97,7 +97,7 @@ func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host)
 	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
 	// An unverified address was set by the operator, unless it came from a provider.
 	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
-	person.ACR, person.AMR = f.Proof.ACR, f.Proof.AMR
+	person.ACR, person.AMR = f.SignIn.Proof.ACR, f.SignIn.Proof.AMR
 	t.WithPerson(person)
 	return t, nil
 }

@@ -19,15 +19,15 @@ func (p *providerPeople) declares(users ...*store.User) {
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: users})
 	p.must(err)
 	p.registry.People.Declared = declared
-	p.Families.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored}
+	p.Families.Directory = store.OverlayDirectory{Declared: declared, Stored: p.stored.Directory()}
 }
 
 // session opens a session of a user who signed in at google.
 func (p *providerPeople) session(id string, user *store.User) {
 	p.Helper()
-	outcome, err := p.stored.AddFamily(p.Context(), &store.TokenFamily{
-		ID: id, UserID: user.ID, UserVersion: user.Version, UserDeclared: user.Declared, Origin: store.BrowserSession, Provider: "google",
-		CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day), RotatedAt: p.at,
+	outcome, err := p.stored.Families.AddFamily(p.Context(), &store.TokenFamily{
+		ID: id, User: store.FamilyUser{ID: user.ID, Version: user.Version, Declared: user.Declared}, Grant: store.Grant{Origin: store.BrowserSession}, SignIn: store.SignIn{Provider: "google"},
+		Validity: store.Validity{CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)}, Refresh: store.RefreshState{RotatedAt: p.at},
 	})
 	if err != nil || outcome != store.Done {
 		p.Fatal(outcome, err)
@@ -36,7 +36,7 @@ func (p *providerPeople) session(id string, user *store.User) {
 
 func (p *providerPeople) lives(id string) bool {
 	p.Helper()
-	f, err := p.stored.Family(p.Context(), id)
+	f, err := p.stored.Families.Family(p.Context(), id)
 	p.must(err)
 	return f.RevokedAt.IsZero()
 }
@@ -80,11 +80,11 @@ func TestP114TheNextOwnerOfAnIDIsAnotherPerson(t *testing.T) {
 // TestP114AStoredUserOfTheIDIsAnotherPerson: a declaration hides a stored user and is later removed.
 func TestP114AStoredUserOfTheIDIsAnotherPerson(t *testing.T) {
 	p := newPeople(t)
-	p.must(p.stored.AddUser(t.Context(), &store.User{ID: "u-dora", Email: "old@acme.example", Name: "Old", Status: store.UserActive, CreatedAt: p.at}, true))
+	p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: "u-dora", Email: "old@acme.example", Name: "Old", Status: store.UserActive, CreatedAt: p.at}, true))
 	p.must(p.registry.Reconcile(t.Context()))
 	dora := google("3", "dora@acme.example", true)
 	p.signsIn(dora, links)
-	if hidden, err := p.stored.User(t.Context(), "u-dora"); err != nil || hidden.External {
+	if hidden, err := p.stored.Users.User(t.Context(), "u-dora"); err != nil || hidden.External {
 		t.Errorf("the hidden user is %+v, %v", hidden, err)
 	}
 	p.declares()
@@ -143,7 +143,7 @@ func TestP113ASignInBesideTheUnlink(t *testing.T) {
 	p.signsIn(ada, links)
 	p.at = p.at.Add(25 * time.Hour)
 	p.stored.beforeTouch = func() {
-		_, err := p.stored.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.Families.Ending())
+		_, err := p.stored.Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "google", Subject: "1", UserID: "u-ada", MayBeLast: true}, p.Families.Ending())
 		p.must(err)
 	}
 	p.stored.writes.Store(0)
@@ -161,14 +161,14 @@ func TestQ126PersonalTokensOfADeclaredUserWhoIsGone(t *testing.T) {
 	p := newPeople(t)
 	p.must(p.registry.Reconcile(t.Context()))
 	record := &store.PersonalToken{ID: "1", UserID: "u-dora", UserDeclared: true, CreatedAt: p.at, ExpiresAt: p.at.Add(store.Day)}
-	p.must(p.stored.AddPersonalToken(t.Context(), record, ""))
+	p.must(p.stored.PersonalTokens.AddPersonalToken(t.Context(), record, ""))
 	p.must(p.registry.Reconcile(t.Context()))
-	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); err != nil {
+	if _, err := p.stored.PersonalTokens.PersonalToken(t.Context(), record.Digest); err != nil {
 		t.Fatalf("while she is there: %v", err)
 	}
 	p.declares()
 	p.must(p.registry.Reconcile(t.Context()))
-	if _, err := p.stored.PersonalToken(t.Context(), record.Digest); !errors.Is(err, store.ErrNotFound) {
+	if _, err := p.stored.PersonalTokens.PersonalToken(t.Context(), record.Digest); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -63,7 +63,7 @@ func (l Limits) Validate() error {
 
 // IsIdle reports whether a session has ended because it was unused.
 func (l Limits) IsIdle(f *store.TokenFamily, now time.Time) bool {
-	return !now.Before(f.RotatedAt.Add(l.idle()))
+	return !now.Before(f.Refresh.RotatedAt.Add(l.idle()))
 }
 
 // End returns when a session ends, regardless of its use. The time is stored with the session. If Max has become shorter since, the shorter
@@ -114,7 +114,7 @@ func (ss *Sessions) begin(who SignedIn, kind oauth.GrantType) *store.TokenFamily
 		authTime = now
 	}
 	f := ss.Families.NewSignIn(who.User, client, kind, authTime)
-	f.Provider, f.Proof, f.Preconditions.Subject = who.Provider, who.Proof, who.Subject
+	f.SignIn.Provider, f.SignIn.Proof, f.Preconditions.Subject = who.Provider, who.Proof, who.Subject
 	f.Scopes, f.ExpiresAt = client.Scopes, now.Add(ss.Limits.MaxAge())
 	return f
 }
@@ -139,8 +139,8 @@ func (ss *Sessions) LivingSession(ctx context.Context, id string, kind oauth.Gra
 	if f.Origin != kind || ss.Limits.IsOver(f, now) || ss.Limits.IsIdle(f, now) {
 		return nil, nil
 	}
-	if kind == store.HostSession && f.SessionID != "" { // it ends with the session at the issuer, which is older
-		signIn, err := ss.Families.Living(ctx, f.SessionID)
+	if kind == store.HostSession && f.SignIn.SessionID != "" { // it ends with the session at the issuer, which is older
+		signIn, err := ss.Families.Living(ctx, f.SignIn.SessionID)
 		if signIn == nil || err != nil || ss.Limits.IsOver(signIn, now) {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (ss *Sessions) LivingSession(ctx context.Context, id string, kind oauth.Gra
 	if user == nil || err != nil {
 		return nil, err
 	}
-	if now.Sub(f.RotatedAt) > ss.Limits.touch() {
+	if now.Sub(f.Refresh.RotatedAt) > ss.Limits.touch() {
 		outcome, err := ss.Families.Store.TouchFamily(ctx, f.ID, now)
 		if err != nil {
 			return nil, err

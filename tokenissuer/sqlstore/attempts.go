@@ -22,14 +22,14 @@ const forgiveFailures = `UPDATE attempts SET failures = CASE WHEN failures > $2 
 	RETURNING failures, ends_at`
 
 // CountAttempt adds to the failures of a bucket, or takes some back.
-func (s *Store) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {
+func (s attempts) CountAttempt(ctx context.Context, bucket string, window time.Duration, now time.Time, by int) (int, time.Time, error) {
 	text, args := countFailures, []any{bucketKey(bucket), by, now.Add(window).UnixMicro(), now.UnixMicro()}
 	if by < 0 {
 		text, args = forgiveFailures, []any{bucketKey(bucket), -by, now.UnixMicro()}
 	}
 	var n int
 	var ends int64
-	err := s.statement(ctx, "counting attempt", func(ctx context.Context, tx session) error {
+	err := s.db.statement(ctx, "counting attempt", func(ctx context.Context, tx session) error {
 		err := tx.QueryRowContext(ctx, text, args...).Scan(&n, &ends)
 		if errors.Is(err, sql.ErrNoRows) { // there is nothing to take back
 			n, ends, err = 0, 0, nil

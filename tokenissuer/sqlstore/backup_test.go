@@ -25,7 +25,7 @@ func TestBackup(t *testing.T) {
 	var beside sync.WaitGroup
 	beside.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			if err := s.AddClient(t.Context(), newClient(fmt.Sprint("beside-", n), oauth.NewClientSecret())); err != nil {
+			if err := s.Clients.AddClient(t.Context(), newClient(fmt.Sprint("beside-", n), oauth.NewClientSecret())); err != nil {
 				t.Error(err)
 				return
 			}
@@ -42,7 +42,7 @@ func TestBackup(t *testing.T) {
 	must(t, os.Rename(to, restored))
 	copied := openAt(t, restored)
 	for n := range 20 {
-		if _, err := copied.Client(t.Context(), fmt.Sprint("before-", n)); err != nil {
+		if _, err := copied.Clients.Client(t.Context(), fmt.Sprint("before-", n)); err != nil {
 			t.Errorf("client %d: %v", n, err)
 		}
 	}

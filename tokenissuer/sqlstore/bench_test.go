@@ -21,7 +21,7 @@ func BenchmarkClient(b *testing.B) {
 	s := filled(b)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := s.Client(b.Context(), fmt.Sprint("app ", i%1000)); err != nil {
+		if _, err := s.Clients.Client(b.Context(), fmt.Sprint("app ", i%1000)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -31,7 +31,7 @@ func BenchmarkClientUnknown(b *testing.B) {
 	s := filled(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Client(b.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Clients.Client(b.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
 			b.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func BenchmarkClientParallel(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			if _, err := s.Client(b.Context(), fmt.Sprint("app ", i%1000)); err != nil {
+			if _, err := s.Clients.Client(b.Context(), fmt.Sprint("app ", i%1000)); err != nil {
 				b.Error(err)
 			}
 		}
@@ -59,16 +59,16 @@ func BenchmarkAddClient(b *testing.B) {
 func BenchmarkRevoke(b *testing.B) {
 	s := openAt(b, diskPath(b))
 	for i := 0; b.Loop(); i++ {
-		must(b, s.Revoke(b.Context(), revocation(fmt.Sprint("app ", i))))
+		must(b, s.Revocations.Revoke(b.Context(), revocation(fmt.Sprint("app ", i))))
 	}
 }
 
 // BenchmarkRevocationsNothingNew measures the poll of a node that is up to date.
 func BenchmarkRevocationsNothingNew(b *testing.B) {
 	s := openAt(b, diskPath(b))
-	must(b, s.Revoke(b.Context(), revocation("app")))
+	must(b, s.Revocations.Revoke(b.Context(), revocation("app")))
 	for b.Loop() {
-		if _, _, err := s.Revocations(b.Context(), store.FeedPosition{At: 1, End: 1}); err != nil {
+		if _, _, err := s.Revocations.Revocations(b.Context(), store.FeedPosition{At: 1, End: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -29,7 +28,7 @@ const standIn = "\x01stand-in"
 const whereClient = ` WHERE c.id = COALESCE((SELECT id FROM clients WHERE id = $1), $2) ORDER BY s.number`
 
 // addStandIn stores the stand-in, once. It has one secret, like most clients.
-func (s *Store) addStandIn(ctx context.Context) error {
+func (s clients) addStandIn(ctx context.Context) error {
 	err := s.AddClient(ctx, &store.Client{
 		ID: standIn, Name: "Stands in for every client that does not exist", Type: store.ConfidentialClient,
 		Secrets: make([]store.ClientSecret, 1), Grants: []oauth.GrantType{oauth.ClientCredentials},
@@ -42,8 +41,8 @@ func (s *Store) addStandIn(ctx context.Context) error {
 }
 
 // Client returns the client of that id.
-func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
-	list, err := askClients(ctx, s.text(selectClients+whereClient), possible(id), standIn)
+func (s clients) Client(ctx context.Context, id string) (*store.Client, error) {
+	list, err := askClients(ctx, s.db.text(selectClients+whereClient), possible(id), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("reading client: %w", err)
 	}
@@ -54,8 +53,8 @@ func (s *Store) Client(ctx context.Context, id string) (*store.Client, error) {
 }
 
 // Clients lists all clients, sorted by the bytes of their ids. The database would sort by its locale.
-func (s *Store) Clients(ctx context.Context) ([]*store.Client, error) {
-	list, err := askClients(ctx, s.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
+func (s clients) Clients(ctx context.Context) ([]*store.Client, error) {
+	list, err := askClients(ctx, s.db.text(selectClients+` WHERE c.id <> $1 ORDER BY c.id, s.number`), standIn)
 	if err != nil {
 		return nil, fmt.Errorf("listing clients: %w", err)
 	}
@@ -105,13 +104,13 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 
 // AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
 // would own them.
-func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
+func (s clients) AddClient(ctx context.Context, client *store.Client) error {
 	members, err := membersOf(client)
 	if err != nil {
 		return fmt.Errorf("adding client: %w", err)
 	}
 	c, secrets := *client, slices.Clone(client.Secrets)
-	return s.step(ctx, "adding client", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding client", func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
@@ -120,12 +119,7 @@ func (s *Store) AddClient(ctx context.Context, client *store.Client) error {
 		if err != nil {
 			return err
 		}
-		for _, secret := range secrets {
-			if err := addSecret(ctx, tx, c.ID, secret); err != nil {
-				return err
-			}
-		}
-		return nil
+		return addSecrets(ctx, tx, c.ID, secrets)
 	})
 }
 
@@ -137,73 +131,22 @@ func membersOf(c *store.Client) (string, error) {
 	return string(text), err
 }
 
-// addSecret appends a secret to the client's others. The caller holds the client's row.
-func addSecret(ctx context.Context, tx session, clientID string, secret store.ClientSecret) error {
-	var number int64
-	err := tx.QueryRowContext(ctx,
-		`SELECT COALESCE(MAX(number), 0) + 1 FROM client_secrets WHERE client_id = $1`, clientID).Scan(&number)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx,
-		`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-		clientID, number, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
-	return err
-}
-
-// RotateClientSecret adds a secret and ends the older ones. It deletes those that had ended when the new one was created. A zero
-// othersUntil leaves the older ones unchanged.
-func (s *Store) RotateClientSecret(ctx context.Context, clientID string, secret store.ClientSecret, othersUntil time.Time) error {
-	return s.step(ctx, "rotating client secret", func(ctx context.Context, tx session) error {
-		// This changes nothing but locks the client's row in every dialect, which serializes rotations.
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
-			return err
-		}
-		if !othersUntil.IsZero() {
-			_, err := tx.ExecContext(ctx, `UPDATE client_secrets SET expires_at = $1
-				WHERE client_id = $2 AND (expires_at IS NULL OR expires_at > $1)`, micros(othersUntil), clientID)
-			if err != nil {
-				return err
-			}
-		}
-		// The same secret again comes from a caller that did not receive the first answer.
-		_, err := tx.ExecContext(ctx, `DELETE FROM client_secrets
-			WHERE client_id = $1 AND (digest = $2 OR expires_at <= $3)`, clientID, secret.Digest[:], micros(secret.CreatedAt))
+// addSecrets stores the client's secrets. The caller holds the client's row.
+func addSecrets(ctx context.Context, tx session, clientID string, secrets []store.ClientSecret) error {
+	for i, secret := range secrets {
+		_, err := tx.ExecContext(ctx,
+			`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+			clientID, i+1, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
 		if err != nil {
 			return err
 		}
-		return addSecret(ctx, tx, clientID, secret)
-	})
-}
-
-// DisableClient disables the client and revokes its tokens.
-func (s *Store) DisableClient(ctx context.Context, clientID string, tokens store.Revocation) error {
-	return s.announcedStep(ctx, "disabling client", func(ctx context.Context, tx session) error {
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, true, clientID)); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, tokens)
-	})
-}
-
-// EnableClient enables the client again.
-func (s *Store) EnableClient(ctx context.Context, clientID string) error {
-	return s.step(ctx, "enabling client", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = $1 WHERE id = $2`, false, clientID))
-	})
-}
-
-// TouchClient records when the client was last used.
-func (s *Store) TouchClient(ctx context.Context, clientID string, at time.Time) error {
-	return s.step(ctx, "touching client", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE clients SET last_used_at = CASE WHEN last_used_at > $1 THEN last_used_at ELSE $1 END WHERE id = $2`,
-			micros(at), possible(clientID)))
-	})
+	}
+	return nil
 }
 
 // CountClients counts the clients of an origin, without the stand-in.
-func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
-	err = askOne(ctx, s.text(`SELECT COUNT(*) FROM clients WHERE origin = $1 AND id <> $2`), []any{string(origin), standIn}, &n)
+func (s clients) CountClients(ctx context.Context, origin store.ClientOrigin) (n int, err error) {
+	err = askOne(ctx, s.db.text(`SELECT COUNT(*) FROM clients WHERE origin = $1 AND id <> $2`), []any{string(origin), standIn}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("counting clients: %w", err)
 	}
@@ -211,8 +154,8 @@ func (s *Store) CountClients(ctx context.Context, origin store.ClientOrigin) (n 
 }
 
 // RemoveClient deletes the client with its secrets and revokes its tokens. Its id stays taken for a while.
-func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
-	return s.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
+func (s clients) RemoveClient(ctx context.Context, clientID string, tokens store.Revocation) error {
+	return s.db.announcedStep(ctx, "removing client", func(ctx context.Context, tx session) error {
 		// Lock the client's row first: from here on no step adds a secret.
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
@@ -225,31 +168,52 @@ func (s *Store) RemoveClient(ctx context.Context, clientID string, tokens store.
 		if err := freeSubject(ctx, tx, clientID, tokens.FreeAt()); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, tokens)
+		return s.db.record(ctx, tx, tokens)
 	})
 }
 
-// ChangeClient edits the members of a client.
-func (s *Store) ChangeClient(ctx context.Context, clientID string, change func(*store.Client) error) error {
-	return s.step(ctx, "changing client", func(ctx context.Context, tx session) error {
-		// This changes nothing but locks the client's row in every dialect, which serializes changes.
-		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
+// ChangeClient makes the change and records its revocations.
+func (s clients) ChangeClient(ctx context.Context, clientID string, change store.ClientChange) error {
+	ends := slices.Clone(change.Ends)
+	step := func(ctx context.Context, tx session) error {
+		if err := changeClient(ctx, tx, clientID, change.Edit); err != nil || len(ends) == 0 {
 			return err
 		}
-		c, err := clientIn(ctx, tx, clientID)
-		if err != nil {
-			return err
-		}
-		if err := change(c); err != nil {
-			return editError{err}
-		}
-		members, err := membersOf(c)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1 WHERE id = $2`, members, clientID)
+		return s.db.record(ctx, tx, ends...)
+	}
+	const name = "changing client"
+	if len(ends) == 0 {
+		return s.db.step(ctx, name, step)
+	}
+	return s.db.announcedStep(ctx, name, step)
+}
+
+func changeClient(ctx context.Context, tx session, clientID string, edit func(*store.Client) error) error {
+	// This changes nothing but locks the client's row in every dialect, which serializes changes.
+	if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, possible(clientID))); err != nil {
 		return err
-	})
+	}
+	c, err := clientIn(ctx, tx, clientID)
+	if err != nil || edit == nil {
+		return err
+	}
+	before := slices.Clone(c.Secrets)
+	if err := edit(c); err != nil {
+		return editError{err}
+	}
+	members, err := membersOf(c)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1, disabled = $2, last_used_at = $3 WHERE id = $4`,
+		members, c.Disabled, micros(c.LastUsedAt), clientID)
+	if err != nil || slices.Equal(c.Secrets, before) {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
+		return err
+	}
+	return addSecrets(ctx, tx, clientID, c.Secrets)
 }
 
 // clientIn reads a client within a step.

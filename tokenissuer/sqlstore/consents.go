@@ -13,9 +13,9 @@ import (
 )
 
 // Consent returns what the user has consented to for the client.
-func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
+func (s families) Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error) {
 	var text string
-	err := askOne(ctx, s.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
+	err := askOne(ctx, s.db.text(`SELECT scopes FROM consents WHERE user_id = $1 AND client_id = $2`),
 		[]any{possible(userID), possible(clientID)}, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
@@ -30,25 +30,22 @@ func (s *Store) Consent(ctx context.Context, userID, clientID string) (oauth.Sco
 	return scopes, nil
 }
 
-// PutConsent replaces the user's consent to the client.
-func (s *Store) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
+// PutConsent replaces the user's consent to the client, or deletes it when there are no scopes.
+func (s families) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
 	text, err := json.Marshal(scopes)
 	if err != nil {
 		return fmt.Errorf("storing consent: %w", err)
 	}
-	return s.step(ctx, "storing consent", func(ctx context.Context, tx session) error {
+	none := len(scopes) == 0
+	return s.db.step(ctx, "storing consent", func(ctx context.Context, tx session) error {
+		if none {
+			_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, possible(userID), possible(clientID))
+			return err
+		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO consents (user_id, client_id, scopes, decided_at)
 			VALUES ($1, $2, $3, $4) ON CONFLICT (user_id, client_id)
 			DO UPDATE SET scopes = excluded.scopes, decided_at = excluded.decided_at`,
 			userID, clientID, string(text), micros(at))
-		return err
-	})
-}
-
-// DropConsent deletes the user's consent to the client.
-func (s *Store) DropConsent(ctx context.Context, userID, clientID string) error {
-	return s.step(ctx, "dropping consent", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM consents WHERE user_id = $1 AND client_id = $2`, possible(userID), possible(clientID))
 		return err
 	})
 }

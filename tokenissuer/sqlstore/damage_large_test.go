@@ -16,12 +16,12 @@ func TestF7LargeFiles(t *testing.T) {
 	path := newPath(t)
 	sound(t, path)
 	s := openAt(t, path)
-	_, err := s.write.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+	_, err := s.db.write.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
 		INSERT INTO decided_requests SELECT 'request ' || i, i FROM n`)
 	must(t, err)
 	page := func(table string) int64 {
 		var root int64
-		must(t, s.write.QueryRowContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE name = $1`, table).Scan(&root))
+		must(t, s.db.write.QueryRowContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE name = $1`, table).Scan(&root))
 		return (root - 1) * 4096
 	}
 	pages := map[string]int64{"signing_keys": page("signing_keys"), "revocations": page("revocations"), "decided_requests": page("decided_requests")}

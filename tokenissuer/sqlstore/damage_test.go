@@ -36,7 +36,7 @@ func sound(t *testing.T, path string) []byte {
 			SELECT id, '{"name":"' || id || '","type":"public"}', 0, '', 0 FROM subjects WHERE id LIKE 'client %'`,
 		`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) SELECT id, 1, zeroblob(32), 0, 0 FROM clients WHERE id LIKE 'client %'`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	must(t, s.Close())
@@ -80,7 +80,7 @@ func TestF7DamageIsRefused(t *testing.T) {
 	t.Run("newer schema", func(t *testing.T) {
 		path := newPath(t)
 		s := openAt(t, path)
-		_, err := s.write.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
+		_, err := s.db.write.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
 		must(t, err)
 		must(t, s.Close())
 		refused(t, path, "schema version 9999", "newer build")
@@ -107,7 +107,7 @@ func TestF7LogWithoutItsDatabase(t *testing.T) {
 
 	// With its database restored, the log contains the client.
 	must(t, os.WriteFile(path, database, 0o600))
-	_, err = openAt(t, path).Client(t.Context(), "app")
+	_, err = openAt(t, path).Clients.Client(t.Context(), "app")
 	must(t, err)
 }
 

@@ -11,12 +11,12 @@ import (
 
 // Declarations returns what the configuration declared when it was last loaded, and what had been removed from it by then. One query
 // reads both, which gives a consistent view.
-func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
+func (s declarations) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
 	type row struct {
 		store.EndedDeclaration
 		over bool
 	}
-	list, err := askAll(ctx, s.text(`SELECT kind, id, version, NULL, FALSE FROM declarations
+	list, err := askAll(ctx, s.db.text(`SELECT kind, id, version, NULL, FALSE FROM declarations
 		UNION ALL SELECT kind, id, version, ended_at, TRUE FROM ended_declarations`), nil, func(from scanner) (r row, err error) {
 		var at sql.Null[int64]
 		err = from.Scan(&r.Kind, &r.ID, &r.Version, &at, &r.over)
@@ -37,9 +37,9 @@ func (s *Store) Declarations(ctx context.Context) (declared []store.Declaration,
 }
 
 // PutDeclarations replaces both lists.
-func (s *Store) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
+func (s declarations) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
 	declared, ended = slices.Clone(declared), slices.Clone(ended)
-	return s.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "storing declarations", func(ctx context.Context, tx session) error {
 		// The counter is a lock: two nodes must not mix their lists.
 		if _, err := advance(ctx, tx, "declarations"); err != nil {
 			return err

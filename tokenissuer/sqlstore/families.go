@@ -54,14 +54,14 @@ func isDecided(err error) bool {
 }
 
 // AddFamily stores a family and decides its request.
-func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
+func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (store.Outcome, error) {
 	values, err := familyValues(family)
 	if err != nil {
 		return 0, fmt.Errorf("adding family: %w", err)
 	}
 	request, remember := family.Code.RequestID, micros(family.ExpiresAt.Add(decidedRequestRetention))
 	approvedIn := family.Preconditions.SessionID
-	tells := []any{family.SessionID, family.ClientID}
+	tells := []any{family.SignIn.SessionID, family.ClientID}
 	add := func(ctx context.Context, tx querier, statement *sql.Stmt, values []any) error {
 		err := mustHit(statement.ExecContext(ctx, values...))
 		if errors.Is(err, store.ErrNotFound) {
@@ -71,24 +71,24 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 	}
 	const name = "adding family"
 	if family.TellsLogout {
-		return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-			if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
+		return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
+			if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
 				return err
 			}
-			return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
+			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
 		}))
 	}
 	if request == "" {
-		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
-			return add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values)
+		return outcomeOf(s.db.statement(ctx, name, func(ctx context.Context, tx session) error {
+			return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
 		}))
 	}
-	if decided := s.prepared[insertDecided]; decided != nil { // otherwise it takes two statements
+	if decided := s.db.prepared[insertDecided]; decided != nil { // otherwise it takes two statements
 		values = append(values, request, remember)
-		return outcomeOf(s.statement(ctx, name, func(ctx context.Context, tx session) error {
+		return outcomeOf(s.db.statement(ctx, name, func(ctx context.Context, tx session) error {
 			err := add(ctx, tx, tx.prepared(ctx, decided), values)
 			if isDecided(err) {
 				return refusal{outcome: store.Replayed}
@@ -96,11 +96,11 @@ func (s *Store) AddFamily(ctx context.Context, family *store.TokenFamily) (store
 			return err
 		}))
 	}
-	return outcomeOf(s.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx, tx.prepared(ctx, s.prepared[insertFamily]), values); err != nil {
+	return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
+		if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
 			return err
 		}
-		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, request, remember))
+		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
 	}))
 }
 
@@ -129,17 +129,17 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	proof, err := proofText(f.Proof)
+	proof, err := proofText(f.SignIn.Proof)
 	if err != nil {
 		return nil, err
 	}
 	return []any{
-		f.ID, f.UserID, f.UserVersion, f.UserDeclared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
-		f.Actor.ClientID, f.Note, micros(f.AuthTime), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
+		f.ID, f.User.ID, f.User.Version, f.User.Declared, f.ClientID, string(f.Origin), string(scopes), f.Actor.Subject,
+		f.Actor.ClientID, f.Note, micros(f.SignIn.Time), micros(f.CreatedAt), micros(f.ExpiresAt), micros(f.RevokedAt),
 		f.Code.RequestID, f.Code.RedirectURI, f.Code.Challenge, f.Code.Refreshable,
-		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Generation, micros(f.RotatedAt), hasCode(f),
-		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.RotatedBy,
-		f.SessionID, f.Code.Nonce, f.Claims, audience, f.Provider, f.Preconditions.Subject, proof,
+		micros(f.Code.ExpiresAt), micros(f.Code.SpentAt), f.Code.Failures, f.Refresh.Generation, micros(f.Refresh.RotatedAt), hasCode(f),
+		f.Preconditions.SessionID, f.Preconditions.ActorVersion, f.TokenLifetime.Microseconds(), f.Refresh.RotatedBy,
+		f.SignIn.SessionID, f.Code.Nonce, f.Claims, audience, f.SignIn.Provider, f.Preconditions.Subject, proof,
 	}, nil
 }
 
@@ -179,10 +179,10 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 	var hasCode bool // the other columns say the same
 	var lifetime int64
 	var audience, proof string
-	err := row.Scan(append([]any{&f.ID, &f.UserID, &f.UserVersion, &f.UserDeclared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
+	err := row.Scan(append([]any{&f.ID, &f.User.ID, &f.User.Version, &f.User.Declared, &f.ClientID, &f.Origin, &scopes, &f.Actor.Subject,
 		&f.Actor.ClientID, &f.Note, &auth, &created, &expires, &revoked, &f.Code.RequestID, &f.Code.RedirectURI,
-		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Generation,
-		&rotated, &hasCode, &lifetime, &f.RotatedBy, &f.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.Provider, &proof}, more...)...)
+		&f.Code.Challenge, &f.Code.Refreshable, &codeExpires, &spent, &f.Code.Failures, &f.Refresh.Generation,
+		&rotated, &hasCode, &lifetime, &f.Refresh.RotatedBy, &f.SignIn.SessionID, &f.Code.Nonce, &f.Claims, &audience, &f.SignIn.Provider, &proof}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -191,20 +191,20 @@ func scanFamilyAnd(row scanner, more ...any) (*store.TokenFamily, error) {
 		err = errors.Join(err, json.Unmarshal([]byte(audience), &f.Audience))
 	}
 	if proof != "" {
-		err = errors.Join(err, json.Unmarshal([]byte(proof), &f.Proof))
+		err = errors.Join(err, json.Unmarshal([]byte(proof), &f.SignIn.Proof))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("family %q is damaged: %w", f.ID, err)
 	}
-	f.AuthTime, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
-	f.Code.ExpiresAt, f.Code.SpentAt, f.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
+	f.SignIn.Time, f.CreatedAt, f.ExpiresAt, f.RevokedAt = timeOf(auth), timeOf(created), timeOf(expires), timeOf(revoked)
+	f.Code.ExpiresAt, f.Code.SpentAt, f.Refresh.RotatedAt = timeOf(codeExpires), timeOf(spent), timeOf(rotated)
 	f.TokenLifetime = time.Duration(lifetime) * time.Microsecond
 	return &f, nil
 }
 
 // Family returns the family of that id.
-func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
-	f, err := askFor(ctx, s.text(selectFamily), []any{possible(id)}, scanFamily)
+func (s families) Family(ctx context.Context, id string) (*store.TokenFamily, error) {
+	f, err := askFor(ctx, s.db.text(selectFamily), []any{possible(id)}, scanFamily)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
 	}
@@ -215,8 +215,8 @@ func (s *Store) Family(ctx context.Context, id string) (*store.TokenFamily, erro
 }
 
 // FamiliesOf lists the user's families that are not revoked and expire after the given time, newest first.
-func (s *Store) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
-	list, err := askAll(ctx, s.text(`SELECT `+familyColumns+` FROM families
+func (s families) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error) {
+	list, err := askAll(ctx, s.db.text(`SELECT `+familyColumns+` FROM families
 		WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2`), []any{userID, expireAfter.UnixMicro()}, scanFamily)
 	if err != nil {
 		return nil, fmt.Errorf("listing families: %w", err)

@@ -13,13 +13,13 @@ import (
 )
 
 // EndFamilies revokes the families that match.
-func (s *Store) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
+func (s families) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error) {
 	if isOne(which) {
 		return s.endFamily(ctx, which.ID, end)
 	}
 	which.Origins, which.ExceptScopes = slices.Clone(which.Origins), slices.Clone(which.ExceptScopes)
-	return s.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]store.Revocation, error) {
-		return s.endFamilies(ctx, tx, end, nil, which)
+	return s.db.endingStep(ctx, "ending families", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+		return s.db.endFamilies(ctx, tx, end, nil, which)
 	})
 }
 
@@ -37,12 +37,12 @@ const endFamilyByID = `UPDATE families SET revoked_at = $2 WHERE revoked_at IS N
 const endedColumns = `id, created_at, rotated_at, token_lifetime, origin`
 
 // endFamily revokes one family. It records the revocation whatever the family's state, even if it does not exist.
-func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
+func (s families) endFamily(ctx context.Context, id string, end store.Ending) ([]store.Revocation, error) {
 	r := &recording{family: id, end: end}
 	var withIt []store.Revocation
-	err := s.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
+	err := s.db.announced(ctx, job{name: "ending families", records: r, do: func(ctx context.Context, tx session) error {
 		withIt = nil
-		f, err := scanEnded(tx.prepared(ctx, s.prepared[endFamilyByID]).QueryRowContext(ctx, possible(id), micros(end.At)))
+		f, err := scanEnded(tx.prepared(ctx, s.db.prepared[endFamilyByID]).QueryRowContext(ctx, possible(id), micros(end.At)))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			r.ended = r.endedBefore()
@@ -54,7 +54,7 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 				return err
 			}
 		}
-		return s.record(ctx, tx, append(withIt, r.ended)...)
+		return s.db.record(ctx, tx, append(withIt, r.ended)...)
 	}})
 	if err != nil {
 		return nil, err
@@ -63,11 +63,11 @@ func (s *Store) endFamily(ctx context.Context, id string, end store.Ending) ([]s
 }
 
 // endingStep is step for a do that returns revocations. It returns them only if they were certainly recorded.
-func (s *Store) endingStep(ctx context.Context, name string,
+func (db *database) endingStep(ctx context.Context, name string,
 	do func(context.Context, session) ([]store.Revocation, error),
 ) ([]store.Revocation, error) {
 	var ended []store.Revocation
-	err := s.announcedStep(ctx, name, func(ctx context.Context, tx session) (err error) {
+	err := db.announcedStep(ctx, name, func(ctx context.Context, tx session) (err error) {
 		ended, err = do(ctx, tx)
 		return err
 	})
@@ -80,9 +80,9 @@ func (s *Store) endingStep(ctx context.Context, name string,
 // endFamilies revokes the families that match one of the filters. It records and returns their revocations, and those in ended. It takes
 // the feed's counter last, when all rows are locked: waiting for a row while holding the counter would delay every revocation on every
 // node.
-func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, ended []store.Revocation, filters ...store.FamilyFilter) ([]store.Revocation, error) {
+func (db *database) endFamilies(ctx context.Context, tx session, end store.Ending, ended []store.Revocation, filters ...store.FamilyFilter) ([]store.Revocation, error) {
 	for _, which := range filters {
-		marked, err := s.markFamilies(ctx, tx, which, end)
+		marked, err := db.markFamilies(ctx, tx, which, end)
 		if err != nil {
 			return nil, err
 		}
@@ -91,11 +91,11 @@ func (s *Store) endFamilies(ctx context.Context, tx session, end store.Ending, e
 	if len(ended) == 0 {
 		return nil, nil
 	}
-	return ended, s.record(ctx, tx, ended...)
+	return ended, db.record(ctx, tx, ended...)
 }
 
 // markFamilies revokes the families that match and returns the revocations to record.
-func (s *Store) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
+func (db *database) markFamilies(ctx context.Context, tx session, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
 	if which.ID == "" && which.UserID == "" && which.ClientID == "" && which.ActorID == "" && which.SessionID == "" {
 		return nil, nil
 	}
@@ -103,7 +103,7 @@ func (s *Store) markFamilies(ctx context.Context, tx session, which store.Family
 	if err != nil {
 		return nil, err
 	}
-	if s.dialect.concurrent() && len(families) > 0 {
+	if db.dialect.concurrent() && len(families) > 0 {
 		// A concurrent step may have added a family that the statement does not see. Such a step locks the row of the family's session,
 		// which this transaction has locked now. A second pass therefore sees every family that there will ever be.
 		more, err := markRevoked(ctx, tx, which, end)
@@ -167,7 +167,7 @@ func scanEnded(row scanner) (*store.TokenFamily, error) {
 	var created, rotated sql.Null[int64]
 	var lifetime int64
 	err := row.Scan(&f.ID, &created, &rotated, &lifetime, &f.Origin)
-	f.CreatedAt, f.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
+	f.CreatedAt, f.Refresh.RotatedAt, f.TokenLifetime = timeOf(created), timeOf(rotated), time.Duration(lifetime)*time.Microsecond
 	return &f, err
 }
 
@@ -177,8 +177,8 @@ func endOf(f *store.TokenFamily, end store.Ending) store.Revocation {
 }
 
 // endFamiliesOf revokes the families of a user and those that the user created for others, and records them and the revocations in ended.
-func (s *Store) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending, ended ...store.Revocation) ([]store.Revocation, error) {
-	return s.endFamilies(ctx, tx, end, ended, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
+func (db *database) endFamiliesOf(ctx context.Context, tx session, userID string, end store.Ending, ended ...store.Revocation) ([]store.Revocation, error) {
+	return db.endFamilies(ctx, tx, end, ended, store.FamilyFilter{UserID: userID}, store.FamilyFilter{ActorID: userID})
 }
 
 // isMeant reports whether the filter matches the family that it names, even if that was revoked or deleted before. It is false only if

@@ -28,9 +28,9 @@ const (
 )
 
 // RedeemCode redeems the family's code.
-func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
-	return refusalOf(s.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
+func (s families) RedeemCode(ctx context.Context, id string, r store.Redemption) (store.Outcome, *store.TokenFamily, error) {
+	return refusalOf(s.db.statement(ctx, "redeeming code", func(ctx context.Context, tx session) error {
+		err := mustHit(tx.prepared(ctx, s.db.prepared[redeemCode]).ExecContext(ctx, micros(r.At), r.Generation, micros(r.ExpiresAt), id, r.MaxFailures))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Redeemable(r.At, r.MaxFailures) })
 		}
@@ -39,24 +39,24 @@ func (s *Store) RedeemCode(ctx context.Context, id string, r store.Redemption) (
 }
 
 // RotateRefreshToken advances the generation.
-func (s *Store) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
+func (s families) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (store.Outcome, *store.TokenFamily, error) {
 	const name = "rotating refresh token"
 	rotate := func(ctx context.Context, tx session) error {
-		err := mustHit(tx.prepared(ctx, s.prepared[rotateRefreshToken]).ExecContext(ctx, micros(r.At), id, generation, r.By))
+		err := mustHit(tx.prepared(ctx, s.db.prepared[rotateRefreshToken]).ExecContext(ctx, micros(r.At), id, generation, r.By))
 		if errors.Is(err, store.ErrNotFound) {
 			return whyRefused(ctx, tx, id, func(f *store.TokenFamily) store.Outcome { return f.Rotatable(generation, r.At) })
 		}
 		return err
 	}
 	if len(r.Ended) == 0 {
-		return refusalOf(s.statement(ctx, name, rotate))
+		return refusalOf(s.db.statement(ctx, name, rotate))
 	}
 	ended := slices.Clone(r.Ended)
-	return refusalOf(s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+	return refusalOf(s.db.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
 		if err := rotate(ctx, tx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, ended...)
+		return s.db.record(ctx, tx, ended...)
 	}))
 }
 
@@ -109,23 +109,23 @@ func refusalOf(err error) (store.Outcome, *store.TokenFamily, error) {
 }
 
 // DecideRequest records that an authorization request was decided.
-func (s *Store) DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error) {
-	return outcomeOf(s.statement(ctx, "deciding request", func(ctx context.Context, tx session) error {
-		return mustBeFirst(tx.prepared(ctx, s.prepared[decideRequest]).ExecContext(ctx, requestID, micros(expires)))
+func (s families) DecideRequest(ctx context.Context, requestID string, expires time.Time) (store.Outcome, error) {
+	return outcomeOf(s.db.statement(ctx, "deciding request", func(ctx context.Context, tx session) error {
+		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, requestID, micros(expires)))
 	}))
 }
 
 // CountCodeFailure counts a wrong code verifier.
-func (s *Store) CountCodeFailure(ctx context.Context, id string) error {
-	return s.statement(ctx, "counting code failure", func(ctx context.Context, tx session) error {
+func (s families) CountCodeFailure(ctx context.Context, id string) error {
+	return s.db.statement(ctx, "counting code failure", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE families SET code_failures = code_failures + 1 WHERE id = $1`, id)
 		return err
 	})
 }
 
 // TouchFamily records when a session was last used.
-func (s *Store) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
-	return outcomeOf(s.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
+func (s families) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
+	return outcomeOf(s.db.statement(ctx, "touching family", func(ctx context.Context, tx session) error {
 		return mustLive(tx.ExecContext(ctx, `UPDATE families
 			SET rotated_at = CASE WHEN rotated_at IS NULL OR rotated_at < $1 THEN $1 ELSE rotated_at END
 			WHERE id = $2 AND revoked_at IS NULL`, micros(at), id))

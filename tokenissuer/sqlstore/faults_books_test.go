@@ -52,7 +52,7 @@ const tokenPrefix = "token "
 // audit compares the books with a Store. An acknowledged step must be there, one that was only begun may be there, and no step may be
 // there partly.
 func (b books) audit(ctx context.Context, s *Store) error {
-	list, _, err := s.Revocations(ctx, store.FeedPosition{})
+	list, _, err := s.Revocations.Revocations(ctx, store.FeedPosition{})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (b books) audit(ctx context.Context, s *Store) error {
 	for id, most := range b.begun {
 		at := unborn
 		if !strings.HasPrefix(id, tokenPrefix) {
-			f, err := s.Family(ctx, id)
+			f, err := s.Families.Family(ctx, id)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -88,14 +88,14 @@ func stageOf(f *store.TokenFamily, revoked bool) (stage, error) {
 		}
 		return unborn, nil
 	}
-	if spent := !f.Code.SpentAt.IsZero(); spent != (f.Generation > 0) || revoked == f.RevokedAt.IsZero() {
+	if spent := !f.Code.SpentAt.IsZero(); spent != (f.Refresh.Generation > 0) || revoked == f.RevokedAt.IsZero() {
 		return unborn, fmt.Errorf("half a step: generation %d, code spent %v, ended %v, in the feed %v",
-			f.Generation, spent, !f.RevokedAt.IsZero(), revoked)
+			f.Refresh.Generation, spent, !f.RevokedAt.IsZero(), revoked)
 	}
 	if revoked {
 		return ended, nil
 	}
-	return born + stage(f.Generation), nil
+	return born + stage(f.Refresh.Generation), nil
 }
 
 // inspect checks a database that is not open: its pages, indexes and references, and that each family has its decided request.
@@ -144,19 +144,19 @@ func (w scribe) take(id string, to stage, step func() error) error {
 func (w scribe) live(ctx context.Context, id string, rotations int, end bool) error {
 	now := time.Now()
 	f := newFamily(id, "ada")
-	f.UserDeclared, f.Generation = true, 0
-	if err := w.take(id, born, func() error { return storetest.Done(w.store.AddFamily(ctx, f)) }); err != nil {
+	f.User.Declared, f.Refresh.Generation = true, 0
+	if err := w.take(id, born, func() error { return storetest.Done(w.store.Families.AddFamily(ctx, f)) }); err != nil {
 		return err
 	}
 	err := w.take(id, redeemed, func() error {
-		return storetest.Used(w.store.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
+		return storetest.Used(w.store.Families.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
 	})
 	if err != nil {
 		return err
 	}
 	for n := range rotations {
 		err := w.take(id, redeemed+stage(n)+1, func() error {
-			return storetest.Used(w.store.RotateRefreshToken(ctx, id, int64(n)+1, store.Rotation{At: now}))
+			return storetest.Used(w.store.Families.RotateRefreshToken(ctx, id, int64(n)+1, store.Rotation{At: now}))
 		})
 		if err != nil {
 			return err
@@ -164,13 +164,13 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 	}
 	token := tokenPrefix + id
 	err = w.take(token, born, func() error {
-		return w.store.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: token, ExpiresAt: now.Add(time.Hour)})
+		return w.store.Revocations.Revoke(ctx, store.Revocation{Kind: store.RevokeToken, ID: token, ExpiresAt: now.Add(time.Hour)})
 	})
 	if err != nil || !end {
 		return err
 	}
 	return w.take(id, ended, func() error {
-		_, err := w.store.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
+		_, err := w.store.Families.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
 		return err
 	})
 }
@@ -178,11 +178,11 @@ func (w scribe) live(ctx context.Context, id string, rotations int, end bool) er
 // seal replaces an unsealed key, which moves the whole log into the database.
 func (w scribe) seal(ctx context.Context, id string) error {
 	key := store.StoredKey{ID: id, Algorithm: oauth.Algorithm("of " + id), Private: []byte("clear")}
-	if err := w.store.AddFirstSigningKey(ctx, key); err != nil {
+	if err := w.store.Keys.ChangeKeys(ctx, store.AddFirstKey(key)); err != nil {
 		return err
 	}
 	sealed := key
 	sealed.Private, sealed.SealedWith = []byte("sealed"), "kek"
-	_, err := w.store.ReplaceSigningKeys(ctx, store.KeyChange{Was: key, Becomes: sealed})
+	err := w.store.Keys.ChangeKeys(ctx, store.ReplaceKeys(store.KeyReplacement{Was: key, Becomes: sealed}))
 	return err
 }

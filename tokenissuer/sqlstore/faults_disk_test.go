@@ -116,14 +116,14 @@ func TestF5FailsWhileItOpens(t *testing.T) {
 			path := newPath(t)
 			s, err := OpenSQLite(t.Context(), path, Options{})
 			must(t, err)
-			must(t, errors.Join(s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())), s.Close()))
+			must(t, errors.Join(s.Clients.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())), s.Close()))
 			later := tryOpenings(t, f, func() string { return path })
 			if first < 5 || later < 1 {
 				t.Errorf("%d first and %d later openings failed: the test tries too little", first, later)
 			}
 			s, err = OpenSQLite(t.Context(), path, Options{})
 			must(t, err)
-			_, err = s.Client(t.Context(), "app")
+			_, err = s.Clients.Client(t.Context(), "app")
 			must(t, errors.Join(err, s.Close()))
 		})
 	}
@@ -148,7 +148,7 @@ func tryOpenings(t *testing.T, f fault, next func() string) (refused int) {
 		})
 		s, err := OpenSQLite(ctx, path, Options{})
 		if err == nil {
-			err = errors.Join(s.Revoke(t.Context(), revocation("app")), s.Close())
+			err = errors.Join(s.Revocations.Revoke(t.Context(), revocation("app")), s.Close())
 		}
 		d.refuseBy(nil)
 		cancel()

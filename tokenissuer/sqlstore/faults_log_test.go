@@ -120,7 +120,7 @@ func TestF8LongReader(t *testing.T) {
 		if i == 100 {
 			t.Fatalf("after %d further steps the log has %d bytes", i, logSize(t, path))
 		}
-		must(t, s.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(i)}))
+		must(t, s.Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: fmt.Sprint(i)}))
 	}
 }
 
@@ -147,18 +147,18 @@ func TestF5FilesRemoved(t *testing.T) {
 			if take.instead != "" {
 				must(t, os.WriteFile(place, []byte(take.instead), 0o600))
 			}
-			if err := s.AddClient(t.Context(), newClient("meanwhile", oauth.NewClientSecret())); err == nil {
+			if err := s.Clients.AddClient(t.Context(), newClient("meanwhile", oauth.NewClientSecret())); err == nil {
 				t.Error("a step was acknowledged")
 			}
 			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "not where it was opened") {
 				t.Errorf("asking whether the store is ready gave %v", err)
 			}
-			if _, err := s.Client(t.Context(), "before"); err != nil {
+			if _, err := s.Clients.Client(t.Context(), "before"); err != nil {
 				t.Errorf("reading: %v", err)
 			}
 			must(t, os.Rename(place+".away", place))
 			addClient(t, s, "after")
-			if _, err := s.Client(t.Context(), "meanwhile"); !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Clients.Client(t.Context(), "meanwhile"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("what was refused is there: %v", err)
 			}
 		})

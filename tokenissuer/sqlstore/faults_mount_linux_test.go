@@ -57,5 +57,5 @@ func useOnce(t *testing.T, path string) {
 	t.Helper()
 	s, err := OpenSQLite(t.Context(), path, Options{})
 	must(t, err)
-	must(t, errors.Join(s.Revoke(t.Context(), revocation("app")), s.Close()))
+	must(t, errors.Join(s.Revocations.Revoke(t.Context(), revocation("app")), s.Close()))
 }

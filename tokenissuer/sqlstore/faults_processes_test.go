@@ -37,11 +37,11 @@ func race(name string) (err error) {
 	for i := range raced {
 		id := racedFamily(i)
 		born := newFamily(fmt.Sprint(name, " ", i), "ada")
-		born.UserDeclared, born.Code.RequestID = true, id
+		born.User.Declared, born.Code.RequestID = true, id
 		steps := map[string]func() error{
-			"request": func() error { return storetest.Done(s.AddFamily(ctx, born)) },
+			"request": func() error { return storetest.Done(s.Families.AddFamily(ctx, born)) },
 			"code": func() error {
-				return storetest.Used(s.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
+				return storetest.Used(s.Families.RedeemCode(ctx, id, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5}))
 			},
 		}
 		order := []string{"request", "code"}
@@ -49,7 +49,7 @@ func race(name string) (err error) {
 			step := fmt.Sprint("refresh token ", g+1)
 			order = append(order, step)
 			steps[step] = func() error {
-				return storetest.Used(s.RotateRefreshToken(ctx, id, int64(g)+1, store.Rotation{At: now}))
+				return storetest.Used(s.Families.RotateRefreshToken(ctx, id, int64(g)+1, store.Rotation{At: now}))
 			}
 		}
 		for _, step := range order {
@@ -75,8 +75,8 @@ func TestF9ProcessesRace(t *testing.T) {
 	s := openAt(t, path)
 	for i := range raced {
 		f := newFamily(racedFamily(i), "ada")
-		f.UserDeclared, f.Generation, f.Code.RequestID = true, 0, ""
-		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
+		f.User.Declared, f.Refresh.Generation, f.Code.RequestID = true, 0, ""
+		must(t, storetest.Done(s.Families.AddFamily(t.Context(), f)))
 	}
 	winners := make(map[string]int)
 	for i, won := range atOnce[[]string](t, dir, racerName, 2) {
@@ -95,7 +95,7 @@ func TestF9ProcessesRace(t *testing.T) {
 				t.Errorf("%s: %d winners", racedStep(step, i), n)
 			}
 		}
-		if f, err := s.Family(t.Context(), racedFamily(i)); err != nil || f.Generation != 1+racedRefreshes {
+		if f, err := s.Families.Family(t.Context(), racedFamily(i)); err != nil || f.Refresh.Generation != 1+racedRefreshes {
 			t.Errorf("%s: %+v, %v", racedFamily(i), f, err)
 		}
 	}

@@ -17,14 +17,14 @@ func loseLast(t *testing.T, s *Store) {
 		`DELETE FROM feed_tags WHERE position = (SELECT position FROM counters WHERE name = 'revocations')`,
 		`UPDATE counters SET position = position - 1 WHERE name = 'revocations'`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 }
 
 func idsFrom(t *testing.T, s *Store, after store.FeedPosition) (ids []string, next store.FeedPosition) {
 	t.Helper()
-	list, next, err := s.Revocations(t.Context(), after)
+	list, next, err := s.Revocations.Revocations(t.Context(), after)
 	must(t, err)
 	for _, r := range list {
 		ids = append(ids, r.ID)
@@ -40,10 +40,10 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEachDialect(t, func(t *testing.T, open func() *Store) {
 				a, b, c := open(), open(), open()
-				must(t, a.AddSigningKey(t.Context(), newKey("old")))
-				must(t, a.Revoke(t.Context(), revocation("early")))
+				must(t, a.Keys.ChangeKeys(t.Context(), store.AddKey(newKey("old"))))
+				must(t, a.Revocations.Revoke(t.Context(), revocation("early")))
 				noted := marksOf(t, b)
-				must(t, a.Revoke(t.Context(), revocation("lost")))
+				must(t, a.Revocations.Revoke(t.Context(), revocation("lost")))
 				_, position := idsFrom(t, b, store.FeedPosition{})
 				_, _ = idsFrom(t, c, store.FeedPosition{})
 				seen := marksOf(t, c)
@@ -51,7 +51,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 				want := []string{"early"}
 				for i := range since {
 					id := fmt.Sprint("new ", i)
-					must(t, a.Revoke(t.Context(), revocation(id)))
+					must(t, a.Revocations.Revoke(t.Context(), revocation(id)))
 					want = append(want, id)
 				}
 				if got, next := idsFrom(t, b, position); !slices.Equal(got, want) || next.At != position.At-1+int64(since) || !next.Lost {
@@ -88,17 +88,17 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 // TestK11TheFeedIsReadAgainAfterAFailure: a failed query does not advance the position.
 func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 	s := openAt(t, newPath(t))
-	must(t, s.Revoke(t.Context(), revocation("early")))
-	must(t, s.Revoke(t.Context(), revocation("lost")))
+	must(t, s.Revocations.Revoke(t.Context(), revocation("early")))
+	must(t, s.Revocations.Revoke(t.Context(), revocation("lost")))
 	_, position := idsFrom(t, s, store.FeedPosition{})
 	loseLast(t, s)
-	must(t, s.Revoke(t.Context(), revocation("new")))
+	must(t, s.Revocations.Revoke(t.Context(), revocation("new")))
 	rename := func(from, to string) {
-		_, err := s.write.ExecContext(t.Context(), fmt.Sprintf(`ALTER TABLE %s RENAME TO %s`, from, to))
+		_, err := s.db.write.ExecContext(t.Context(), fmt.Sprintf(`ALTER TABLE %s RENAME TO %s`, from, to))
 		must(t, err)
 	}
 	rename("revocations", "away")
-	if _, _, err := s.Revocations(t.Context(), position); err == nil {
+	if _, _, err := s.Revocations.Revocations(t.Context(), position); err == nil {
 		t.Fatal("there was an answer")
 	}
 	rename("away", "revocations")
@@ -111,14 +111,14 @@ func TestK11TheFeedIsReadAgainAfterAFailure(t *testing.T) {
 func TestWhoWasAwayForLong(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		a, b := open(), open()
-		must(t, a.Revoke(t.Context(), revocation("early")))
+		must(t, a.Revocations.Revoke(t.Context(), revocation("early")))
 		_, position := idsFrom(t, b, store.FeedPosition{})
 		if got, _ := idsFrom(t, b, position); len(got) > 0 {
 			t.Errorf("it gets %q again", got)
 		}
-		_, err := a.write.ExecContext(t.Context(), `UPDATE counters SET position = position + $1 WHERE name = 'revocations'`, keptTags)
+		_, err := a.db.write.ExecContext(t.Context(), `UPDATE counters SET position = position + $1 WHERE name = 'revocations'`, keptTags)
 		must(t, err)
-		must(t, a.Revoke(t.Context(), revocation("new")))
+		must(t, a.Revocations.Revoke(t.Context(), revocation("new")))
 		got, next := idsFrom(t, b, position)
 		if !slices.Equal(got, []string{"early", "new"}) || progressOf(t, b, Marks{}).Behind {
 			t.Errorf("it gets %q", got)
@@ -140,14 +140,14 @@ func TestFeedInPages(t *testing.T) {
 				INSERT INTO revocations (kind, id, position) SELECT 'jti', CAST(i AS TEXT), i / %d + 1 FROM n`, steps*each-1, each),
 			fmt.Sprintf(`UPDATE counters SET position = %d WHERE name = 'revocations'`, steps+markGap),
 		} {
-			_, err := s.write.ExecContext(t.Context(), statement)
+			_, err := s.db.write.ExecContext(t.Context(), statement)
 			must(t, err)
 		}
-		must(t, s.Revoke(t.Context(), revocation("the last")))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("the last")))
 		seen := make(map[string]bool)
 		pages, position := 0, store.FeedPosition{At: 5, End: 5} // a position from before the counter was moved
 		for more := true; more && pages < 10; pages++ {
-			list, next, err := s.Revocations(t.Context(), position)
+			list, next, err := s.Revocations.Revocations(t.Context(), position)
 			must(t, err)
 			for _, r := range list {
 				seen[r.ID] = true
@@ -160,7 +160,7 @@ func TestFeedInPages(t *testing.T) {
 		if len(seen) != steps*each+1 || pages != 2 {
 			t.Errorf("%d pages brought %d of %d", pages, len(seen), steps*each+1)
 		}
-		if list, next, err := s.Revocations(t.Context(), position); len(list) > 0 || next.At != position.At || err != nil {
+		if list, next, err := s.Revocations.Revocations(t.Context(), position); len(list) > 0 || next.At != position.At || err != nil {
 			t.Errorf("then come %d, up to %d of %d, %v", len(list), next.At, position.At, err)
 		}
 	})

@@ -15,20 +15,20 @@ import (
 func TestF16SilentConnectionsAreForsakenAtOnce(t *testing.T) {
 	const connections = 12 // more than one query uses
 	s, proxy := openThrough(t)
-	s.feed.db.SetMaxOpenConns(connections)
-	s.feed.db.SetMaxIdleConns(connections)
-	onEach(t, s.feed.db, func() error {
+	s.db.feed.db.SetMaxOpenConns(connections)
+	s.db.feed.db.SetMaxIdleConns(connections)
+	onEach(t, s.db.feed.db, func() error {
 		_, err := s.Progress(t.Context(), Marks{})
 		return err
 	})
-	if n := s.feed.db.Stats().Idle; n != connections {
+	if n := s.db.feed.db.Stats().Idle; n != connections {
 		t.Fatalf("%d connections are idle", n)
 	}
 	proxy.Blackhole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, _, err := s.Revocations(ctx, store.FeedPosition{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := s.Revocations.Revocations(ctx, store.FeedPosition{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the feed of a silent server: %v", err)
 	}
 	if took := time.Since(began); machine.Fair(took) > 2*time.Second { // and not five seconds for each connection

@@ -35,7 +35,7 @@ func (o oneByOne) Run(ctx context.Context, j job) error {
 func BenchmarkDurableRotation(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "data")
 	s := openAt(b, filepath.Join(dir, "gatehouse.db"))
-	grouped, _ := s.steps.(*groupCommit)
+	grouped, _ := s.db.steps.(*groupCommit)
 	generations := manyFamilies(b, s)
 	var synced, alone float64 // per second
 	b.Run("fsync", func(b *testing.B) { synced = benchmarkSync(b, dir) })
@@ -45,7 +45,7 @@ func BenchmarkDurableRotation(b *testing.B) {
 	}{{"one by one", oneByOne{grouped}}, {"grouped", grouped}} {
 		for _, callers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/%d callers", c.name, callers), func(b *testing.B) {
-				s.steps = c.runner
+				s.db.steps = c.runner
 				rate := benchmarkRotation(b, s, generations, callers)
 				if callers == 1 && c.runner != runner(grouped) {
 					alone = rate
@@ -83,8 +83,8 @@ func manyFamilies(b *testing.B, s *Store) []int64 {
 		group.Go(func() {
 			for i := first; i < len(generations); i += 64 {
 				f := declaredFamily(fmt.Sprint("family ", i))
-				f.Generation = 0
-				if err := storetest.Done(s.AddFamily(b.Context(), f)); err != nil {
+				f.Refresh.Generation = 0
+				if err := storetest.Done(s.Families.AddFamily(b.Context(), f)); err != nil {
 					b.Error(err)
 				}
 			}
@@ -104,7 +104,7 @@ func benchmarkRotation(b *testing.B, s *Store, generations []int64, callers int)
 	for first := range callers {
 		group.Go(func() {
 			for i := first; left.Add(-1) >= 0; i = (i + callers*97) % len(generations) {
-				if err := storetest.Used(s.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], store.Rotation{At: time.Now()})); err != nil {
+				if err := storetest.Used(s.Families.RotateRefreshToken(b.Context(), fmt.Sprint("family ", i), generations[i], store.Rotation{At: time.Now()})); err != nil {
 					b.Error(err)
 					return
 				}

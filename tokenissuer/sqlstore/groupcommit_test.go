@@ -33,11 +33,11 @@ func newGroup(t *testing.T) *group {
 		`CREATE TABLE marks (n BIGINT NOT NULL CHECK (n < 100 OR n = 666))`,
 		`CREATE TRIGGER lost BEFORE INSERT ON marks WHEN NEW.n = 666 BEGIN SELECT RAISE(ROLLBACK, 'lost'); END`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	g.store = s
-	g.groupCommit = s.steps.(*groupCommit)
+	g.groupCommit = s.db.steps.(*groupCommit)
 	return g
 }
 
@@ -52,7 +52,7 @@ func mark(n int, err error) work {
 // marks returns the marks that were committed, in order.
 func (g *group) marks(t *testing.T) []int {
 	t.Helper()
-	list, err := askAll(t.Context(), g.store.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
+	list, err := askAll(t.Context(), g.store.db.text(`SELECT n FROM marks ORDER BY rowid`), nil, func(row scanner) (n int, err error) {
 		err = row.Scan(&n)
 		return n, err
 	})
@@ -146,7 +146,7 @@ func TestGroupCommitFailedCommit(t *testing.T) {
 	orphan := func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `PRAGMA defer_foreign_keys = on`)
 		must(t, err)
-		return addSecret(ctx, tx, "nobody", store.ClientSecret{})
+		return addSecrets(ctx, tx, "nobody", make([]store.ClientSecret, 1))
 	}
 	results := g.lineUp(t.Context(), job{do: mark(1, nil)}, job{do: orphan}, job{do: mark(2, store.ErrNotFound)}, job{do: mark(3, nil), single: true})
 	release()

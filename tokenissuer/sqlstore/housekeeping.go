@@ -20,10 +20,16 @@ const (
 	exactBelow = 100000
 )
 
+// housekeeping is a part of a Store.
+type housekeeping struct {
+	db    *database
+	paces dropPaces
+}
+
 // Lease gives a task to its holder.
-func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
+func (s *housekeeping) Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
 	var rows int64
-	err := s.statement(ctx, "leasing "+name, func(ctx context.Context, tx session) error {
+	err := s.db.statement(ctx, "leasing "+name, func(ctx context.Context, tx session) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, $3)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
 			WHERE leases.holder = excluded.holder OR leases.expires_at <= $4`,
@@ -40,38 +46,34 @@ func (s *Store) Lease(ctx context.Context, name, holder string, until, now time.
 	return rows == 1, nil
 }
 
-// DropRevocations deletes revocations that no longer match any token. Its statement reads the index revocations_by_expiry.
-func (s *Store) DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping revocations", &s.dropping.revocations, expiredBefore, deletion{"revocations", "COALESCE(expires_at, 0)"})
-}
-
-// DropFamilies deletes families, decided requests, session clients and personal access tokens that expired before the given time, in each
-// table the longest expired first.
-func (s *Store) DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping families", &s.dropping.families, expiredBefore,
-		deletion{"families", "expires_at"}, deletion{"decided_requests", "expires_at"}, deletion{"session_clients", "expires_at"},
-		deletion{"personal_tokens", "expires_at"})
-}
-
-// DropAttempts deletes the counts of windows that ended before the given time.
-func (s *Store) DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error) {
-	return s.drop(ctx, "dropping attempts", &s.dropping.attempts, endedBefore, deletion{"attempts", "ends_at"})
-}
-
 // deletion is a table, and the column with the end of its rows.
 type deletion struct{ table, end string }
 
-// drop runs the deletions, each with the same limit, and reports whether one of them reached it: then there may be more. The limit is not
-// shared, because a first table with many rows would otherwise prevent deletions from the second.
-func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before time.Time, deletions ...deletion) (more bool, err error) {
+// deletions are the tables of each kind. The statement of the first reads the index revocations_by_expiry.
+var deletions = map[store.Expiring][]deletion{
+	store.ExpiringRevocations: {{"revocations", "COALESCE(expires_at, 0)"}},
+	store.ExpiringFamilies: {
+		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"},
+	},
+	store.ExpiringAttempts: {{"attempts", "ends_at"}},
+}
+
+// Drop deletes rows of every table of the kind, each with the same limit and the longest expired first. It reports whether one of them
+// reached the limit: then there may be more. The limit is not shared, because a first table with many rows would otherwise prevent
+// deletions from the second.
+func (s *housekeeping) Drop(ctx context.Context, kind store.Expiring, before time.Time) (more bool, err error) {
+	pace := s.paces[kind]
+	if pace == nil {
+		return false, fmt.Errorf("dropping %s: the store keeps no such records", kind)
+	}
 	limit, full := pace.next(), false
-	err = s.step(ctx, name, func(ctx context.Context, tx session) error {
+	err = s.db.step(ctx, "dropping "+string(kind), func(ctx context.Context, tx session) error {
 		full = false
 		begun := time.Now()
-		for _, d := range deletions {
+		for _, d := range deletions[kind] {
 			// The statement names the rows by their physical location. With their keys, PostgreSQL would read all expired rows for every
 			// batch.
-			result, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.dropSome, d.table, d.end), before.UnixMicro(), limit)
+			result, err := tx.ExecContext(ctx, fmt.Sprintf(s.db.dialect.dropSome, d.table, d.end), before.UnixMicro(), limit)
 			if err != nil {
 				return err
 			}
@@ -91,7 +93,15 @@ func (s *Store) drop(ctx context.Context, name string, pace *dropPace, before ti
 }
 
 // dropPaces has a pace for each kind, because deleting a row takes longer in some tables than in others.
-type dropPaces struct{ revocations, families, attempts dropPace }
+type dropPaces map[store.Expiring]*dropPace
+
+func newDropPaces() dropPaces {
+	paces := make(dropPaces, len(deletions))
+	for kind := range deletions {
+		paces[kind] = new(dropPace)
+	}
+	return paces
+}
 
 // dropPace is how many rows the next call deletes.
 type dropPace struct{ rows atomic.Int64 }
@@ -109,7 +119,7 @@ func (p *dropPace) took(d time.Duration, full bool) {
 }
 
 // Sizes returns how many records there are, without the stand-ins.
-func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
+func (s *housekeeping) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 	for _, table := range []struct {
 		name     string
 		standIns int64
@@ -128,13 +138,13 @@ func (s *Store) Sizes(ctx context.Context) (sizes store.Sizes, err error) {
 }
 
 // rows returns how many rows a table has. For a large table it is the database's estimate, if there is one.
-func (s *Store) rows(ctx context.Context, table string) (n int64, err error) {
-	if s.dialect.estimate != "" {
+func (s *housekeeping) rows(ctx context.Context, table string) (n int64, err error) {
+	if s.db.dialect.estimate != "" {
 		// A server that is only compatible with PostgreSQL may not have the table. The rows are then counted.
-		if err := askOne(ctx, s.background(s.dialect.estimate), []any{table}, &n); err == nil && n >= exactBelow {
+		if err := askOne(ctx, s.db.background(s.db.dialect.estimate), []any{table}, &n); err == nil && n >= exactBelow {
 			return n, nil
 		}
 	}
-	err = askOne(ctx, s.background(`SELECT COUNT(*) FROM `+table), nil, &n)
+	err = askOne(ctx, s.db.background(`SELECT COUNT(*) FROM `+table), nil, &n)
 	return n, err
 }

@@ -31,8 +31,8 @@ func scanIdentity(row scanner) (i store.Identity, err error) {
 }
 
 // UserByIdentity returns the identity of that name.
-func (s *Store) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
-	found, err := askFor(ctx, s.text(selectIdentities+` WHERE provider = $1 AND subject = $2`),
+func (s identities) UserByIdentity(ctx context.Context, provider, subject string) (store.Identity, error) {
+	found, err := askFor(ctx, s.db.text(selectIdentities+` WHERE provider = $1 AND subject = $2`),
 		[]any{possible(provider), possible(subject)}, scanIdentity)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -44,8 +44,8 @@ func (s *Store) UserByIdentity(ctx context.Context, provider, subject string) (s
 }
 
 // Identities lists the identities of a user, sorted by the bytes of provider and subject.
-func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity, error) {
-	list, err := askAll(ctx, s.text(selectIdentities+` WHERE user_id = $1`), []any{possible(userID)}, scanIdentity)
+func (s identities) Identities(ctx context.Context, userID string) ([]store.Identity, error) {
+	list, err := askAll(ctx, s.db.text(selectIdentities+` WHERE user_id = $1`), []any{possible(userID)}, scanIdentity)
 	if err != nil {
 		return nil, fmt.Errorf("listing identities: %w", err)
 	}
@@ -57,8 +57,8 @@ func (s *Store) Identities(ctx context.Context, userID string) ([]store.Identity
 
 // LinkIdentity links an identity to a user. It locks the user's row first: a concurrent removal of the user waits, and then sees the
 // identity.
-func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error {
-	return s.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
+func (s identities) LinkIdentity(ctx context.Context, identity store.Identity) error {
+	return s.db.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
 			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE WHERE id = $1`, identity.UserID)); err != nil {
 				return err
@@ -70,16 +70,16 @@ func (s *Store) LinkIdentity(ctx context.Context, identity store.Identity) error
 }
 
 // TouchIdentity records when an identity was last used, and at which provider.
-func (s *Store) TouchIdentity(ctx context.Context, identity store.Identity) error {
-	return s.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
+func (s identities) TouchIdentity(ctx context.Context, identity store.Identity) error {
+	return s.db.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3 WHERE provider = $4 AND subject = $5 AND user_id = $6`,
 			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
 	})
 }
 
 // IdentitySources lists the sources of a provider's identities.
-func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string, error) {
-	list, err := askAll(ctx, s.text(`SELECT DISTINCT source FROM identities WHERE provider = $1`), []any{possible(provider)}, func(row scanner) (source string, err error) {
+func (s identities) IdentitySources(ctx context.Context, provider string) ([]string, error) {
+	list, err := askAll(ctx, s.db.text(`SELECT DISTINCT source FROM identities WHERE provider = $1`), []any{possible(provider)}, func(row scanner) (source string, err error) {
 		err = row.Scan(&source)
 		return source, err
 	})
@@ -91,8 +91,8 @@ func (s *Store) IdentitySources(ctx context.Context, provider string) ([]string,
 
 // UnlinkIdentity deletes an identity and ends the families of its provider. It locks the rows of the user and of all the user's
 // identities first, which serializes it with steps that link, unlink or sign in with one.
-func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
-	return s.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store.Ending) ([]store.Revocation, error) {
+	return s.db.endingStep(ctx, "unlinking identity", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		userID := possible(u.UserID)
 		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = external WHERE id = $1`, userID); err != nil { // no row: the user is declared
 			return nil, err
@@ -122,9 +122,9 @@ func (s *Store) UnlinkIdentity(ctx context.Context, u store.Unlinking, end store
 			if err != nil {
 				return nil, err
 			}
-			return s.endFamiliesOf(ctx, tx, u.UserID, end, tokens...)
+			return s.db.endFamiliesOf(ctx, tx, u.UserID, end, tokens...)
 		}
-		return s.endFamilies(ctx, tx, end, nil, u.Ends())
+		return s.db.endFamilies(ctx, tx, end, nil, u.Ends())
 	})
 }
 

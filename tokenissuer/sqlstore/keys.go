@@ -1,20 +1,27 @@
 package sqlstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// signingKeys is a part of a Store.
+type signingKeys struct {
+	db   *database
+	bind atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: BindKeys was not called
+}
+
 // KeysVersion returns the counter that every change of the keys advances.
-func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
-	err = askOne(ctx, s.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
+func (s *signingKeys) KeysVersion(ctx context.Context) (version int64, err error) {
+	err = askOne(ctx, s.db.background(`SELECT position FROM counters WHERE name = 'signing_keys'`), nil, &version)
 	if err != nil {
 		return 0, fmt.Errorf("reading the version of the keys: %w", err)
 	}
@@ -22,8 +29,8 @@ func (s *Store) KeysVersion(ctx context.Context) (version int64, err error) {
 }
 
 // SigningKeys lists all keys, oldest first.
-func (s *Store) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
-	list, err := askAll(ctx, s.background(selectKeys), nil, scanKey)
+func (s *signingKeys) SigningKeys(ctx context.Context) ([]store.StoredKey, error) {
+	list, err := askAll(ctx, s.db.background(selectKeys), nil, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("reading signing keys: %w", err)
 	}
@@ -42,35 +49,98 @@ func scanKey(row scanner) (key store.StoredKey, err error) {
 	return key, err
 }
 
-// changeKeys is a step that changes the keys. It advances the version first, which locks its row. No other change can be made between a
-// query and a statement that depends on its result, and the new version becomes visible with the change.
-func (s *Store) changeKeys(ctx context.Context, name string, do work) error {
-	return s.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+// ChangeKeys makes the change and records its revocations.
+func (s *signingKeys) ChangeKeys(ctx context.Context, change store.KeyChange) error {
+	ends := slices.Clone(change.Ends)
+	return s.changeKeys(ctx, change.Name, func(ctx context.Context, tx session, keys []store.StoredKey) ([]store.StoredKey, error) {
+		keys, err := change.Edit(keys)
+		if err != nil {
+			return nil, editError{err}
+		}
+		if len(ends) == 0 {
+			return keys, nil
+		}
+		return keys, s.db.record(ctx, tx, ends...)
+	})
+}
+
+// changeKeys is a step that changes the keys: edit returns all keys as they are to be stored. The step advances the version first, which
+// locks its row. No other change can be made between the query and a statement that depends on its result, and the new version becomes
+// visible with the change.
+func (s *signingKeys) changeKeys(ctx context.Context, name string, edit func(context.Context, session, []store.StoredKey) ([]store.StoredKey, error)) error {
+	var gone []string // read only after the step has succeeded: without an answer it may still run
+	err := s.db.announcedStep(ctx, name, func(ctx context.Context, tx session) error {
+		gone = nil
 		if _, err := advance(ctx, tx, "signing_keys"); err != nil {
 			return err
-		}
-		bind := s.bindKeys.Load()
-		if bind == nil {
-			return do(ctx, tx)
 		}
 		before, err := queryAll(ctx, tx, selectKeys, nil, scanKey)
 		if err != nil {
 			return err
 		}
-		if err := do(ctx, tx); err != nil {
+		after, err := edit(ctx, tx, slices.Clone(before))
+		if err != nil {
 			return err
 		}
-		return bindAfter(ctx, tx, before, *bind)
+		if gone, err = storeKeys(ctx, tx, before, after); err != nil {
+			return err
+		}
+		if bind := s.bind.Load(); bind != nil {
+			return bindAfter(ctx, tx, before, *bind)
+		}
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, id := range gone {
+		s.erase(ctx, id)
+	}
+	return nil
+}
+
+// storeKeys stores what differs between the two lists of all keys. It returns the ids of the keys whose former private part was replaced
+// or deleted.
+func storeKeys(ctx context.Context, tx session, before, after []store.StoredKey) (gone []string, err error) {
+	rest := make(map[string]store.StoredKey, len(after))
+	for _, key := range after {
+		rest[key.ID] = key
+	}
+	for _, was := range before {
+		key, kept := rest[was.ID]
+		delete(rest, was.ID)
+		if kept && reflect.DeepEqual(key, was) {
+			continue
+		}
+		if len(was.Private) > 0 && !bytes.Equal(key.Private, was.Private) {
+			gone = append(gone, was.ID)
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM signing_keys WHERE id = $1`, was.ID); err != nil {
+			return nil, err
+		}
+		if kept {
+			if err := insertKey(ctx, tx, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, key := range after {
+		if _, isNew := rest[key.ID]; isNew {
+			if err := insertKey(ctx, tx, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return gone, nil
 }
 
 // BindKeys makes every change of the keys store what bind returns.
-func (s *Store) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
+func (s *signingKeys) BindKeys(bind func(store.KeyStep) (store.StoredKey, error)) {
 	if bind == nil {
-		s.bindKeys.Store(nil)
+		s.bind.Store(nil)
 		return
 	}
-	s.bindKeys.Store(&bind)
+	s.bind.Store(&bind)
 }
 
 // bindAfter stores what bind returns for the change that the step has made.
@@ -98,107 +168,17 @@ func bindAfter(ctx context.Context, tx session, before []store.StoredKey, bind f
 	return insertKey(ctx, tx, bound)
 }
 
-// AddFirstSigningKey stores the key unless there is one of its algorithm.
-func (s *Store) AddFirstSigningKey(ctx context.Context, key store.StoredKey) error {
-	key.Private = slices.Clone(key.Private)
-	return s.changeKeys(ctx, "adding first signing key", func(ctx context.Context, tx session) error {
-		var others int
-		err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM signing_keys WHERE algorithm = $1 AND revoked_at IS NULL`,
-			string(key.Algorithm)).Scan(&others)
-		if err != nil || others > 0 {
-			return err
-		}
-		return insertKey(ctx, tx, key)
-	})
-}
-
-// AddSigningKey stores a further key.
-func (s *Store) AddSigningKey(ctx context.Context, key store.StoredKey) error {
-	key.Private = slices.Clone(key.Private)
-	return s.changeKeys(ctx, "adding signing key", func(ctx context.Context, tx session) error {
-		return insertKey(ctx, tx, key)
-	})
-}
-
 func insertKey(ctx context.Context, tx session, key store.StoredKey) error {
 	return mustAdd(tx.ExecContext(ctx, `INSERT INTO signing_keys
 		(id, algorithm, private, sealed_with, created_at, active_from, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (id) DO NOTHING`,
-		key.ID, string(key.Algorithm), key.Private, key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
-}
-
-// ReplaceSigningKeys replaces the private parts of the keys, all of them or none, and erases the old ones from the database's files.
-func (s *Store) ReplaceSigningKeys(ctx context.Context, changes ...store.KeyChange) (bool, error) {
-	changes = slices.Clone(changes)
-	for i, c := range changes {
-		if c.Was.SealedWith != "" && c.Becomes.SealedWith == "" {
-			return false, errors.New("replacing signing keys: the replacement is not sealed")
-		}
-		changes[i].Was.Private, changes[i].Becomes.Private = slices.Clone(c.Was.Private), slices.Clone(c.Becomes.Private)
-	}
-	err := s.changeKeys(ctx, "replacing signing keys", func(ctx context.Context, tx session) error {
-		for _, c := range changes {
-			err := mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = $2
-				WHERE id = $3 AND private = $4 AND sealed_with = $5 AND revoked_at IS NULL`,
-				c.Becomes.Private, c.Becomes.SealedWith, c.Was.ID, c.Was.Private, c.Was.SealedWith))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err == nil {
-		for _, c := range changes {
-			s.erase(ctx, c.Was.ID)
-		}
-	}
-	return err == nil, err
-}
-
-// RevokeSigningKey sets RevokedAt, deletes the private key and records the revocation.
-func (s *Store) RevokeSigningKey(ctx context.Context, id string, at time.Time, tokens store.Revocation) error {
-	err := s.changeKeys(ctx, "revoking signing key", func(ctx context.Context, tx session) error {
-		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, tokens)
-	})
-	if err == nil {
-		s.erase(ctx, id)
-	}
-	return err
-}
-
-// wipeKeys revokes the keys that match the condition, whose parameters begin with $3. It returns ErrNotFound when there are none.
-func wipeKeys(ctx context.Context, tx session, at time.Time, condition string, args ...any) error {
-	return mustHit(tx.ExecContext(ctx, `UPDATE signing_keys SET private = $1, sealed_with = '',
-		revoked_at = COALESCE(revoked_at, $2) WHERE `+condition, append([]any{[]byte{}, micros(at)}, args...)...))
-}
-
-// DropSigningKey deletes a key.
-func (s *Store) DropSigningKey(ctx context.Context, id string) error {
-	var dropped int64
-	err := s.changeKeys(ctx, "dropping signing key", func(ctx context.Context, tx session) error {
-		result, err := tx.ExecContext(ctx, `DELETE FROM signing_keys WHERE id = $1`, id)
-		if err != nil {
-			return err
-		}
-		dropped, err = result.RowsAffected()
-		return err
-	})
-	if err == nil && dropped > 0 {
-		s.erase(ctx, id)
-	}
-	return err
+		key.ID, string(key.Algorithm), append([]byte{}, key.Private...), key.SealedWith, micros(key.CreatedAt), micros(key.ActiveFrom), micros(key.RevokedAt)))
 }
 
 // erase removes a former key from the database's files. The key has changed even if erase fails, and a failure is therefore not the
 // caller's.
-func (s *Store) erase(ctx context.Context, id string) {
-	if err := s.dialect.erase(ctx); err != nil {
-		s.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
+func (s *signingKeys) erase(ctx context.Context, id string) {
+	if err := s.db.dialect.erase(ctx); err != nil {
+		s.db.options.warn("the former state of signing key %s may stay in the database's files until the store is closed: %v", id, err)
 	}
 }

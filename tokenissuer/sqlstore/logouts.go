@@ -25,8 +25,8 @@ func makeDue(ctx context.Context, tx session, sessionID string, at time.Time) er
 }
 
 // DueLogouts lists due logouts, earliest DueAt first.
-func (s *Store) DueLogouts(ctx context.Context, at time.Time, limit int) ([]store.Logout, error) {
-	list, err := askAll(ctx, s.background(`SELECT session_id, client_id, user_id, due_at, ended_at, attempts FROM session_clients
+func (s logouts) DueLogouts(ctx context.Context, at time.Time, limit int) ([]store.Logout, error) {
+	list, err := askAll(ctx, s.db.background(`SELECT session_id, client_id, user_id, due_at, ended_at, attempts FROM session_clients
 		WHERE due_at <= $1 ORDER BY due_at LIMIT $2`), []any{at.UnixMicro(), limit}, func(row scanner) (l store.Logout, err error) {
 		var due, ended sql.Null[int64]
 		err = row.Scan(&l.SessionID, &l.ClientID, &l.UserID, &due, &ended, &l.Attempts)
@@ -40,8 +40,8 @@ func (s *Store) DueLogouts(ctx context.Context, at time.Time, limit int) ([]stor
 }
 
 // PostponeLogout makes a logout due later, unless another caller has done so since it was listed.
-func (s *Store) PostponeLogout(ctx context.Context, logout store.Logout, next time.Time) error {
-	return s.statement(ctx, "postponing logout", func(ctx context.Context, tx session) error {
+func (s logouts) PostponeLogout(ctx context.Context, logout store.Logout, next time.Time) error {
+	return s.db.statement(ctx, "postponing logout", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE session_clients SET due_at = $1, attempts = $2
 			WHERE session_id = $3 AND client_id = $4 AND due_at = $5`,
 			micros(next), logout.Attempts, possible(logout.SessionID), possible(logout.ClientID), micros(logout.DueAt)))
@@ -49,8 +49,8 @@ func (s *Store) PostponeLogout(ctx context.Context, logout store.Logout, next ti
 }
 
 // DropLogout deletes a logout that is due.
-func (s *Store) DropLogout(ctx context.Context, logout store.Logout) error {
-	return s.statement(ctx, "dropping logout", func(ctx context.Context, tx session) error {
+func (s logouts) DropLogout(ctx context.Context, logout store.Logout) error {
+	return s.db.statement(ctx, "dropping logout", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM session_clients WHERE session_id = $1 AND client_id = $2 AND due_at IS NOT NULL`,
 			possible(logout.SessionID), possible(logout.ClientID))
 		return err
@@ -58,7 +58,7 @@ func (s *Store) DropLogout(ctx context.Context, logout store.Logout) error {
 }
 
 // SessionClients lists the clients to notify when the sessions end.
-func (s *Store) SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error) {
+func (s logouts) SessionClients(ctx context.Context, sessionIDs ...string) (map[string][]string, error) {
 	if len(sessionIDs) == 0 {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func (s *Store) SessionClients(ctx context.Context, sessionIDs ...string) (map[s
 		places[i], args[i] = fmt.Sprintf("$%d", i+1), possible(id)
 	}
 	found := make(map[string][]string)
-	err := ask(ctx, s.text(`SELECT session_id, client_id FROM session_clients
+	err := ask(ctx, s.db.text(`SELECT session_id, client_id FROM session_clients
 		WHERE due_at IS NULL AND session_id IN (`+strings.Join(places, ", ")+`)`), args, func(rows *sql.Rows) error {
 		for rows.Next() {
 			var sessionID, clientID string

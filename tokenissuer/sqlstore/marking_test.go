@@ -18,14 +18,14 @@ func addDeclared(t *testing.T, s *Store, ids ...string) {
 	for _, id := range ids {
 		f := declaredFamily(id)
 		f.TokenLifetime = time.Minute
-		must(t, storetest.Done(s.AddFamily(t.Context(), f)))
+		must(t, storetest.Done(s.Families.AddFamily(t.Context(), f)))
 	}
 }
 
 // heldFamily lets another node's transaction change the family's row without ending.
 func heldFamily(t *testing.T, s *Store, id, change string) *sql.Tx {
 	t.Helper()
-	tx, err := s.write.BeginTx(t.Context(), nil)
+	tx, err := s.db.write.BeginTx(t.Context(), nil)
 	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() }) // after its end it does nothing
 	_, err = tx.ExecContext(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
@@ -84,7 +84,7 @@ func TestAHeldFamilyDelaysNobodyElse(t *testing.T) {
 				t.Errorf("the end of the family was acknowledged and is not in the feed: %v", found)
 			}
 			for _, id := range []string{"held", "beside", "later"} {
-				if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() {
+				if f, err := s.Families.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() {
 					t.Errorf("%q is %+v (%v)", id, f, err)
 				}
 			}

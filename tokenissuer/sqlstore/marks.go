@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -73,10 +73,10 @@ func identityName(identity int64) string {
 
 // Progress returns how far the database has progressed, and compares it with seen.
 func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
-	now, err := s.progress(ctx, seen)
+	now, err := s.db.progress(ctx, seen)
 	if err == nil && now.Identity == "" {
-		if err = s.addIdentity(ctx); err == nil {
-			now, err = s.progress(ctx, seen)
+		if err = s.db.addIdentity(ctx); err == nil {
+			now, err = s.db.progress(ctx, seen)
 		}
 	}
 	if err != nil {
@@ -85,15 +85,15 @@ func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	return now, nil
 }
 
-func (s *Store) progress(ctx context.Context, seen Marks) (Progress, error) {
-	return askFor(ctx, s.background(selectProgress), progressArgs(seen), func(row scanner) (Progress, error) {
+func (db *database) progress(ctx context.Context, seen Marks) (Progress, error) {
+	return askFor(ctx, db.background(selectProgress), progressArgs(seen), func(row scanner) (Progress, error) {
 		return scanProgress(row, seen)
 	})
 }
 
 // addIdentity gives the database an identity. Of concurrent callers one succeeds.
-func (s *Store) addIdentity(ctx context.Context) error {
-	return s.step(ctx, "naming the database", nameDatabase)
+func (db *database) addIdentity(ctx context.Context) error {
+	return db.step(ctx, "naming the database", nameDatabase)
 }
 
 func nameDatabase(ctx context.Context, tx session) error {
@@ -107,21 +107,20 @@ func nameDatabase(ctx context.Context, tx session) error {
 // nothing and returns false when the database is not behind seen, because another node was first.
 func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey, ids []string, at time.Time) (done bool, err error) {
 	var lacking bool // read only after the step has succeeded: without an answer it may still run
-	err = s.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session) (err error) {
+	err = s.keys.changeKeys(ctx, "distrusting older keys", func(ctx context.Context, tx session, keys []store.StoredKey) (_ []store.StoredKey, err error) {
 		// changeKeys locks the counters against all other nodes.
 		if lacking, err = lacks(ctx, tx, seen); err != nil || !lacking {
-			return err
+			return keys, err
 		}
-		if err := insertKey(ctx, tx, fresh); err != nil {
-			return err
+		for i, key := range keys {
+			if slices.Contains(ids, key.ID) {
+				keys[i] = key.Revoked(at)
+			}
 		}
-		return s.distrust(ctx, tx, seen, ids, at)
+		return append(keys, fresh), s.db.distrust(ctx, tx, seen, ids, at)
 	})
 	if err != nil {
 		return false, err
-	}
-	for _, id := range ids {
-		s.erase(ctx, id)
 	}
 	return lacking, nil
 }
@@ -133,7 +132,8 @@ func lacks(ctx context.Context, tx session, seen Marks) (bool, error) {
 	return now.Behind, err
 }
 
-func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
+// distrust advances the counters beyond seen, gives the database another identity and records the revocations of the keys with those ids.
+func (db *database) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
 	for name, least := range map[string]int64{"signing_keys": seen.Keys + markGap, "revocations": seen.Revocations + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
 		if err != nil {
@@ -146,15 +146,12 @@ func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []stri
 	}
 	var revocations []store.Revocation
 	for _, id := range ids {
-		if err := wipeKeys(ctx, tx, at, `id = $3`, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
 		revocations = append(revocations, store.RevocationOfKey(id, at))
 	}
 	if tx.in != nil {
 		tx.in.position = 0 // a position taken before is outdated now
 	}
-	return s.record(ctx, tx, revocations...)
+	return db.record(ctx, tx, revocations...)
 }
 
 // tagFeed stores the tag $3 of the feed's newest position $2 in the slot $1. The caller holds the counter.

@@ -77,9 +77,9 @@ func TestK11MarksMove(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		s := open()
 		start := marksOf(t, s)
-		must(t, s.Revoke(t.Context(), revocation("acme")))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("acme")))
 		revoked := marksOf(t, s)
-		must(t, s.AddSigningKey(t.Context(), newKey("k")))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(newKey("k"))))
 		added := marksOf(t, s)
 		for _, c := range []struct {
 			name   string
@@ -101,7 +101,7 @@ func TestK11MarksMove(t *testing.T) {
 		if revoked.Revocations <= start.Revocations || revoked.Tag == start.Tag || added.Keys <= revoked.Keys {
 			t.Errorf("the marks are %+v, %+v, %+v", start, revoked, added)
 		}
-		if _, position, err := s.Revocations(t.Context(), store.FeedPosition{}); err != nil || position.At != added.Revocations {
+		if _, position, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{}); err != nil || position.At != added.Revocations {
 			t.Errorf("the feed is at %d, %v, want %d", position.At, err, added.Revocations)
 		}
 	})
@@ -116,10 +116,10 @@ func whoSaw(m Marks) store.FeedPosition {
 func putBack(t *testing.T, s *Store, to Marks) {
 	t.Helper()
 	for name, position := range map[string]int64{"revocations": to.Revocations, "signing_keys": to.Keys} {
-		_, err := s.write.ExecContext(t.Context(), `UPDATE counters SET position = $1 WHERE name = $2`, position, name)
+		_, err := s.db.write.ExecContext(t.Context(), `UPDATE counters SET position = $1 WHERE name = $2`, position, name)
 		must(t, err)
 	}
-	_, err := s.write.ExecContext(t.Context(), `DELETE FROM revocations WHERE position > $1`, to.Revocations)
+	_, err := s.db.write.ExecContext(t.Context(), `DELETE FROM revocations WHERE position > $1`, to.Revocations)
 	must(t, err)
 }
 
@@ -130,18 +130,18 @@ func TestK11Distrust(t *testing.T) {
 	onEachDialect(t, func(t *testing.T, open func() *Store) {
 		stores := []*Store{open(), open()}
 		s := stores[0]
-		must(t, s.AddSigningKey(t.Context(), newKey("old")))
-		must(t, s.AddSigningKey(t.Context(), newKey("next")))
-		must(t, s.AddFirstSigningKey(t.Context(), store.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()}))
-		must(t, s.Revoke(t.Context(), revocation("early")))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(newKey("old"))))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(newKey("next"))))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(store.StoredKey{ID: "master", Algorithm: "other", Private: []byte("m"), CreatedAt: time.Now()})))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("early")))
 		backup := marksOf(t, s)
-		must(t, s.Revoke(t.Context(), revocation("lost")))
-		must(t, s.AddSigningKey(t.Context(), newKey("lost")))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("lost")))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(newKey("lost"))))
 		former := progressOf(t, s, Marks{})
 		seen := former.Marks
-		must(t, s.DropSigningKey(t.Context(), "lost"))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.DropKey("lost")))
 		putBack(t, s, backup)
-		must(t, s.Revoke(t.Context(), revocation("after the backup")))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("after the backup")))
 
 		at, done := time.Now(), make([]bool, n)
 		var nodes sync.WaitGroup
@@ -159,7 +159,7 @@ func TestK11Distrust(t *testing.T) {
 		if winner < 0 || slices.Contains(done[winner+1:], true) {
 			t.Fatalf("done is %v", done)
 		}
-		keys, err := s.SigningKeys(t.Context())
+		keys, err := s.Keys.SigningKeys(t.Context())
 		must(t, err)
 		for _, k := range keys {
 			wiped := !k.RevokedAt.IsZero() && len(k.Private) == 0
@@ -178,7 +178,7 @@ func TestK11Distrust(t *testing.T) {
 			t.Errorf("the database is %q and %q, and was %q", now.Identity, again.Identity, former.Identity)
 		}
 		for _, from := range []store.FeedPosition{{}, whoSaw(backup), whoSaw(seen)} {
-			list, _, err := stores[1].Revocations(t.Context(), from)
+			list, _, err := stores[1].Revocations.Revocations(t.Context(), from)
 			must(t, err)
 			var ids []string
 			for _, r := range list {
@@ -197,13 +197,15 @@ func TestK11Distrust(t *testing.T) {
 func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 	for name, change := range map[string]func(*Store, context.Context, store.StoredKey) error{
 		"revoked": func(s *Store, ctx context.Context, _ store.StoredKey) error {
-			return s.RevokeSigningKey(ctx, "k", time.Now(), store.RevocationOfKey("k", time.Now()))
+			return s.Keys.ChangeKeys(ctx, store.EndKey("k", time.Now(), store.RevocationOfKey("k", time.Now())))
 		},
-		"dropped": func(s *Store, ctx context.Context, _ store.StoredKey) error { return s.DropSigningKey(ctx, "k") },
+		"dropped": func(s *Store, ctx context.Context, _ store.StoredKey) error {
+			return s.Keys.ChangeKeys(ctx, store.DropKey("k"))
+		},
 		"sealed anew": func(s *Store, ctx context.Context, k store.StoredKey) error {
 			sealed := newKey("k")
 			sealed.Private, sealed.SealedWith = []byte("new form"), "kek 2"
-			_, err := s.ReplaceSigningKeys(ctx, store.KeyChange{Was: k, Becomes: sealed})
+			err := s.Keys.ChangeKeys(ctx, store.ReplaceKeys(store.KeyReplacement{Was: k, Becomes: sealed}))
 			return err
 		},
 		"distrusted": func(s *Store, ctx context.Context, _ store.StoredKey) error {
@@ -216,7 +218,7 @@ func TestK9RevokedKeyLeavesTheFiles(t *testing.T) {
 			s := openAt(t, path)
 			k := newKey("k")
 			k.Private, k.SealedWith = []byte(oauth.NewClientSecret().Reveal()), "kek 1"
-			must(t, s.AddSigningKey(t.Context(), k))
+			must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(k)))
 			if !filesHold(t, path, k.Private) {
 				t.Fatal("the search does not find what is there")
 			}

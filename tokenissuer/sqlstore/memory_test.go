@@ -27,7 +27,7 @@ func openMemory(tb testing.TB) *Store {
 // TestMemory covers each step on one connection, where a step that queries outside its transaction waits forever. Concurrent steps queue
 // for that connection as they queue for the one writer of a file (groupcommit.go), where queries run beside them too: TestSQLite.
 func TestMemory(t *testing.T) {
-	storetest.RunSequential(t, func(t *testing.T) store.Store { return openMemory(t) })
+	storetest.RunSequential(t, func(t *testing.T) store.Store { return openMemory(t).Store })
 }
 
 // TestMemoryLastsAsLongAsItsStore: the connection is the database. It survives callers that cancel queries and an idle pool, no other
@@ -37,12 +37,12 @@ func TestMemoryLastsAsLongAsItsStore(t *testing.T) { synctest.Test(t, memoryLast
 func memoryLastsAsLongAsItsStore(t *testing.T) {
 	s, other := openMemory(t), openMemory(t)
 	addClient(t, s, "app")
-	if _, err := other.Client(t.Context(), "app"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := other.Clients.Client(t.Context(), "app"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another store in memory reads the client: %v", err)
 	}
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := ask(ctx, s.text(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n`), nil, func(rows *sql.Rows) error {
+		err := ask(ctx, s.db.text(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n`), nil, func(rows *sql.Rows) error {
 			for n := 0; rows.Next(); n++ {
 				if n == 3 {
 					cancel()
@@ -55,14 +55,14 @@ func memoryLastsAsLongAsItsStore(t *testing.T) {
 		}
 	}
 	time.Sleep(100 * 365 * 24 * time.Hour)
-	if _, err := s.Client(t.Context(), "app"); err != nil {
+	if _, err := s.Clients.Client(t.Context(), "app"); err != nil {
 		t.Errorf("after queries that were broken off: %v", err)
 	}
 	must(t, s.Close())
-	if _, err := s.Client(t.Context(), "app"); err == nil || errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Clients.Client(t.Context(), "app"); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a closed store says %v", err)
 	}
-	if _, err := openMemory(t).Client(t.Context(), "app"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := openMemory(t).Clients.Client(t.Context(), "app"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a new store in memory says %v", err)
 	}
 }

@@ -23,12 +23,12 @@ var migrationFiles embed.FS
 //
 // Processes that start at the same time may migrate at the same time. Each migration is a transaction: one process succeeds and the
 // others fail because the objects exist. They check again as long as the version increases.
-func (s *Store) migrate(ctx context.Context) error {
+func (d *database) migrate(ctx context.Context) error {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
-	return s.migrateTo(ctx, files)
+	return d.migrateTo(ctx, files)
 }
 
 // makeSchema creates the schema in an empty database that ends with the process. It takes a tenth of the time of migrate, which must
@@ -50,18 +50,18 @@ func makeSchema(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
-	db := s.write
-	if s.dialect.server != nil {
-		db = s.dialect.server.Unlimited()
+func (d *database) migrateTo(ctx context.Context, files fs.FS) error {
+	db := d.write
+	if d.dialect.server != nil {
+		db = d.dialect.server.Unlimited()
 		defer func() { _ = db.Close() }() // everything that matters has been committed
 	}
-	provider, err := goose.NewProvider(s.dialect.goose, db, files,
+	provider, err := goose.NewProvider(d.dialect.goose, db, files,
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("migrating the schema: %w", err)
 	}
-	if done, err := s.checkBefore(ctx, db, provider); done || err != nil {
+	if done, err := d.checkBefore(ctx, db, provider); done || err != nil {
 		return err
 	}
 	last := int64(-1)
@@ -74,7 +74,7 @@ func (s *Store) migrateTo(ctx context.Context, files fs.FS) error {
 		case err != nil:
 			return fmt.Errorf("reading the schema version: %w", err)
 		case current > target:
-			return s.checkNewer(ctx, db, current, target)
+			return d.checkNewer(ctx, db, current, target)
 		case current == target:
 			return nil
 		}
@@ -107,7 +107,7 @@ const maxVersionTries = 5
 // checkNewer reports whether this build may work with a schema that is newer than itself. This happens while the nodes of a cluster are
 // upgraded one after the other, and after a rollback. The newest migration records its own version and the oldest version whose builds
 // can read and write the data safely. checkNewer refuses a schema without this record.
-func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int64) error {
+func (d *database) checkNewer(ctx context.Context, db *sql.DB, current, target int64) error {
 	var newest, oldest int64
 	err := db.QueryRowContext(ctx, `SELECT n.position, o.position FROM counters n, counters o
 		WHERE n.name = 'newest_schema' AND o.name = 'oldest_schema'`).Scan(&newest, &oldest)
@@ -117,13 +117,13 @@ func (s *Store) checkNewer(ctx context.Context, db *sql.DB, current, target int6
 	if err != nil || newest != current || target < oldest {
 		return fmt.Errorf("the database has schema version %d and this build knows versions up to %d: use a newer build", current, target)
 	}
-	s.options.warn("the database has schema version %d, which is newer than this build's %d and works with it", current, target)
+	d.options.warn("the database has schema version %d, which is newer than this build's %d and works with it", current, target)
 	return nil
 }
 
 // checkBefore inspects the schema and changes nothing. It reports done when no migration is needed, and refuses what cannot be migrated:
 // a schema that is migrated separately, and one in which the role may not create tables.
-func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Provider) (done bool, err error) {
+func (d *database) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Provider) (done bool, err error) {
 	current, err := schemaVersion(ctx, db)
 	if err != nil {
 		return false, fmt.Errorf("reading the schema version: %w", err)
@@ -133,9 +133,9 @@ func (s *Store) checkBefore(ctx context.Context, db *sql.DB, provider *goose.Pro
 	switch {
 	case current == target:
 		return true, nil
-	case current < target && s.options.KeepSchema:
+	case current < target && d.options.KeepSchema:
 		return false, fmt.Errorf("the database has schema version %d and this build needs %d: run `caddy oauth migrate`", current, target)
-	case current == 0 && s.dialect.concurrent():
+	case current == 0 && d.dialect.concurrent():
 		var may bool
 		err := db.QueryRowContext(ctx, `SELECT has_schema_privilege(current_schema(), 'CREATE')`).Scan(&may)
 		if err == nil && !may {

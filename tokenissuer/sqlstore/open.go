@@ -7,50 +7,50 @@ import (
 	"fmt"
 )
 
-// open creates the schema and prepares the statements of the hot path. The Store owns the handles, even if open fails.
-func open(ctx context.Context, s *Store, schema func(context.Context) error) (*Store, error) {
-	s.read.options, s.feed.options = s.options, s.options
+// open creates the schema and prepares the statements of the hot path. It closes the database if it fails.
+func open(ctx context.Context, db *database, schema func(context.Context) error) (*Store, error) {
+	db.read.options, db.feed.options = db.options, db.options
 	for _, next := range []func(context.Context) error{
-		schema, s.start, s.addStandIn, s.addStandInUser, s.prepare,
+		schema, db.start, clients{db}.addStandIn, users{db}.addStandIn, db.prepare,
 	} {
 		if err := next(ctx); err != nil {
-			return nil, errors.Join(err, s.Close())
+			return nil, errors.Join(err, db.Close())
 		}
 	}
-	return s, nil
+	return newStore(db), nil
 }
 
 // start starts the runner.
-func (s *Store) start(ctx context.Context) (err error) {
-	s.steps, err = s.dialect.newRunner(ctx)
+func (db *database) start(ctx context.Context) (err error) {
+	db.steps, err = db.dialect.newRunner(ctx)
 	return err
 }
 
 // prepare prepares the statements of the hot path: queries on the handles for reading, steps on the writing one.
-func (s *Store) prepare(ctx context.Context) error {
-	s.prepared = make(map[string]*sql.Stmt)
-	insert := fmt.Sprintf(insertFamily, s.dialect.shareLock)
+func (db *database) prepare(ctx context.Context) error {
+	db.prepared = make(map[string]*sql.Stmt)
+	insert := fmt.Sprintf(insertFamily, db.dialect.shareLock)
 	steps := map[string]string{
 		insertFamily: insert, decideRequest: decideRequest, redeemCode: redeemCode, rotateRefreshToken: rotateRefreshToken, endFamilyByID: endFamilyByID,
 	}
 	queries := []query{
-		s.text(selectClients + whereClient), s.text(selectUsers + whereUser), s.text(selectUsers + whereEmail), s.text(selectFamily),
+		db.text(selectClients + whereClient), db.text(selectUsers + whereUser), db.text(selectUsers + whereEmail), db.text(selectFamily),
 	}
-	if s.dialect.concurrent() {
+	if db.dialect.concurrent() {
 		// The driver itself caches prepared statements for frequent queries. What is prepared here must be closed before its connection,
 		// and forsake would wait for that if the server is silent. The queries of the feed are therefore not prepared.
 		steps[insertDecided] = fmt.Sprintf(insertDecided, insert)
 	} else {
 		steps[advanceFeed], steps[tagFeed], steps[recordRevocation] = advanceFeed, tagFeed, recordRevocation
-		queries = append(queries, s.background(selectProgress), s.background(selectFeedPage))
+		queries = append(queries, db.background(selectProgress), db.background(selectFeedPage))
 	}
 	for key, text := range steps {
-		if err := prepareOn(ctx, s.write, s.prepared, key, text); err != nil {
+		if err := prepareOn(ctx, db.write, db.prepared, key, text); err != nil {
 			return err
 		}
 	}
 	for _, q := range queries {
-		if err := prepareOn(ctx, q.on.db, s.prepared, q.text, q.text); err != nil {
+		if err := prepareOn(ctx, q.on.db, db.prepared, q.text, q.text); err != nil {
 			return err
 		}
 	}

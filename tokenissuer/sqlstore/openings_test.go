@@ -49,7 +49,7 @@ func openPostgresWith(t testing.TB, dsn string, pool int) *Store {
 	t.Helper()
 	s, err := tryOpening(t, dsn+slowConnect, pool)
 	must(t, err)
-	s.read.queue.timeout = time.Minute
+	s.db.read.queue.timeout = time.Minute
 	return s
 }
 

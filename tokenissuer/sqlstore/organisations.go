@@ -12,10 +12,10 @@ import (
 )
 
 // Organisation returns the organisation of that id.
-func (s *Store) Organisation(ctx context.Context, id string) (*store.Organisation, error) {
+func (s users) Organisation(ctx context.Context, id string) (*store.Organisation, error) {
 	o := store.Organisation{ID: id}
 	var created sql.Null[int64]
-	err := askOne(ctx, s.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{possible(id)}, &o.Name, &created)
+	err := askOne(ctx, s.db.text(`SELECT name, created_at FROM organisations WHERE id = $1`), []any{possible(id)}, &o.Name, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, store.ErrNotFound
 	}
@@ -27,8 +27,8 @@ func (s *Store) Organisation(ctx context.Context, id string) (*store.Organisatio
 }
 
 // Organisations lists all organisations, sorted by the bytes of their ids.
-func (s *Store) Organisations(ctx context.Context) ([]*store.Organisation, error) {
-	list, err := askAll(ctx, s.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*store.Organisation, error) {
+func (s users) Organisations(ctx context.Context) ([]*store.Organisation, error) {
+	list, err := askAll(ctx, s.db.text(`SELECT id, name, created_at FROM organisations`), nil, func(row scanner) (*store.Organisation, error) {
 		var o store.Organisation
 		var created sql.Null[int64]
 		err := row.Scan(&o.ID, &o.Name, &created)
@@ -43,17 +43,17 @@ func (s *Store) Organisations(ctx context.Context) ([]*store.Organisation, error
 }
 
 // AddOrganisation registers an organisation.
-func (s *Store) AddOrganisation(ctx context.Context, organisation *store.Organisation) error {
+func (s users) AddOrganisation(ctx context.Context, organisation *store.Organisation) error {
 	id, name, created := organisation.ID, organisation.Name, micros(organisation.CreatedAt)
-	return s.step(ctx, "adding organisation", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding organisation", func(ctx context.Context, tx session) error {
 		return mustAdd(tx.ExecContext(ctx, `INSERT INTO organisations (id, name, created_at) VALUES ($1, $2, $3)
 			ON CONFLICT (id) DO NOTHING`, id, name, created))
 	})
 }
 
 // RemoveOrganisation deletes an organisation that has no users.
-func (s *Store) RemoveOrganisation(ctx context.Context, id string) error {
-	return s.step(ctx, "removing organisation", func(ctx context.Context, tx session) error {
+func (s users) RemoveOrganisation(ctx context.Context, id string) error {
+	return s.db.step(ctx, "removing organisation", func(ctx context.Context, tx session) error {
 		if err := holdOrganisation(ctx, tx, id); err != nil {
 			return err
 		}

@@ -30,18 +30,18 @@ func TestF12AnswerOfTheCommitLost(t *testing.T) {
 		again  error // of the same step, repeated
 		done   func() (bool, error)
 	}{
-		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.AddFamily(t.Context(), declaredFamily("f-1"))) }, nil, func() (bool, error) {
-			f, err := s.Family(t.Context(), "f-1")
+		{"AddFamily", []byte("f-1"), func() error { return storetest.Done(s.Families.AddFamily(t.Context(), declaredFamily("f-1"))) }, nil, func() (bool, error) {
+			f, err := s.Families.Family(t.Context(), "f-1")
 			return f != nil, err
 		}},
-		{"Revoke", []byte("gone"), func() error { return s.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
-			list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
+		{"Revoke", []byte("gone"), func() error { return s.Revocations.Revoke(t.Context(), revocation("gone")) }, nil, func() (bool, error) {
+			list, _, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 			return len(list) == 1, err
 		}},
 		{"AddClient", []byte("commit\x00"), func() error {
-			return s.AddClient(t.Context(), &store.Client{ID: "late", Name: "Late", Type: store.ConfidentialClient})
+			return s.Clients.AddClient(t.Context(), &store.Client{ID: "late", Name: "Late", Type: store.ConfidentialClient})
 		}, store.ErrTaken, func() (bool, error) {
-			c, err := s.Client(t.Context(), "late")
+			c, err := s.Clients.Client(t.Context(), "late")
 			return c != nil, err
 		}},
 	} {
@@ -69,18 +69,18 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	s := openPostgresWith(t, pgtest.Via(sharedDatabase(t), proxy.Addr()), 24)
 	addClient(t, s, "acme")
 	inTime(t, "answers", func() error {
-		s.read.queue.timeout = time.Minute
-		onEach(t, s.read.db, func() error { // prepares a statement there
-			_, err := s.Client(t.Context(), "acme")
+		s.db.read.queue.timeout = time.Minute
+		onEach(t, s.db.read.db, func() error { // prepares a statement there
+			_, err := s.Clients.Client(t.Context(), "acme")
 			return err
 		})
 		proxy.HalfDead()
 		// Connections that were used just now are not pinged.
 		idle := time.NewTimer(postgres.IdleAfter)
 		<-idle.C
-		s.read.queue.timeout = postgres.RequestTimeout
-		_, first := s.Client(t.Context(), "acme")
-		_, second := s.Client(t.Context(), "acme")
+		s.db.read.queue.timeout = postgres.RequestTimeout
+		_, first := s.Clients.Client(t.Context(), "acme")
+		_, second := s.Clients.Client(t.Context(), "acme")
 		return errors.Join(first, second)
 	})
 	proxy.HalfDead()
@@ -98,13 +98,13 @@ func TestAFirstHostThatIsSilent(t *testing.T) {
 	dsn := sharedDatabase(t)
 	both := pgtest.Via(dsn, dead.Addr()+","+server.Addr())
 	s := openHasty(t, both)
-	s.read.queue.timeout = time.Minute
+	s.db.read.queue.timeout = time.Minute
 	addClient(t, s, "acme")
 	dead.Blackhole()
-	s.read.queue.timeout = postgres.RequestTimeout
+	s.db.read.queue.timeout = postgres.RequestTimeout
 	inTime(t, "reaches the second", func() error {
-		forsake(s.write)
-		_, err := s.Client(t.Context(), "acme")
+		forsake(s.db.write)
+		_, err := s.Clients.Client(t.Context(), "acme")
 		return err
 	})
 }
@@ -113,12 +113,12 @@ func TestAFirstHostThatIsSilent(t *testing.T) {
 func TestRequestHasOnePatience(t *testing.T) {
 	s, proxy := openThrough(t)
 	addClient(t, s, "acme")
-	s.read.queue.timeout = postgres.RequestTimeout
+	s.db.read.queue.timeout = postgres.RequestTimeout
 	proxy.Blackhole()
 	ctx, began := WithTimeout(t.Context()), time.Now()
 	var err error
 	for range 60 {
-		_, err = s.Client(ctx, "acme")
+		_, err = s.Clients.Client(ctx, "acme")
 		if err == nil {
 			t.Fatal("answered by silence")
 		}
@@ -128,7 +128,7 @@ func TestRequestHasOnePatience(t *testing.T) {
 	}
 	proxy.Restore()
 	inTime(t, "the next request", func() error {
-		_, err := s.Client(WithTimeout(t.Context()), "acme")
+		_, err := s.Clients.Client(WithTimeout(t.Context()), "acme")
 		return err
 	})
 }
@@ -171,7 +171,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 			c.lose(proxy)
 			await("listening began again")
 			inTime(t, "a notification", func() error { // a notification may be lost
-				must(t, other.Revoke(t.Context(), revocation("acme")))
+				must(t, other.Revocations.Revoke(t.Context(), revocation("acme")))
 				select {
 				case <-heard:
 					return nil
@@ -192,9 +192,9 @@ func TestF11Failover(t *testing.T) {
 	standby := primary.Standby(t)
 	dsn := primary.Database(t)
 	s := openHasty(t, pgtest.Via(dsn, primary.Addr()+","+standby.Addr()))
-	s.read.queue.timeout = time.Minute
+	s.db.read.queue.timeout = time.Minute
 	addClient(t, s, "acme")
-	s.read.queue.timeout = postgres.RequestTimeout
+	s.db.read.queue.timeout = postgres.RequestTimeout
 	var err error
 	tokentest.Eventually(t, "the standby has the database", func() bool {
 		_, err = OpenPostgres(t.Context(), oauth.NewSecret(pgtest.Via(dsn, standby.Addr())), 8, Options{})
@@ -216,11 +216,11 @@ func TestF11Failover(t *testing.T) {
 				default:
 				}
 				id := fmt.Sprintf("family-%d-%d", w, i)
-				if storetest.Done(s.AddFamily(t.Context(), declaredFamily(id))) != nil {
+				if storetest.Done(s.Families.AddFamily(t.Context(), declaredFamily(id))) != nil {
 					continue
 				}
 				generation := int64(1)
-				if storetest.Used(s.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: time.Now()})) == nil {
+				if storetest.Used(s.Families.RotateRefreshToken(t.Context(), id, 1, store.Rotation{At: time.Now()})) == nil {
 					generation = 2
 				}
 				mu.Lock()
@@ -243,10 +243,10 @@ func TestF11Failover(t *testing.T) {
 	tokentest.Eventually(t, "families are added", func() bool { return count() > before+50 })
 	close(stopped)
 	writers.Wait()
-	s.read.queue.timeout = time.Minute
+	s.db.read.queue.timeout = time.Minute
 	for id, generation := range acknowledged {
-		f, err := s.Family(t.Context(), id)
-		if err != nil || f.Generation < generation {
+		f, err := s.Families.Family(t.Context(), id)
+		if err != nil || f.Refresh.Generation < generation {
 			t.Errorf("%s, acknowledged with generation %d: %+v, %v", id, generation, f, err)
 		}
 	}

@@ -18,7 +18,7 @@ func waitForRows(t *testing.T, s *Store, sessions int) {
 	t.Helper()
 	tokentest.Eventually(t, fmt.Sprint(sessions, " sessions wait"), func() bool {
 		var n int
-		must(t, askOne(t.Context(), s.background(`SELECT COUNT(*) FROM pg_stat_activity
+		must(t, askOne(t.Context(), s.db.background(`SELECT COUNT(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`), nil, &n))
 		return n == sessions
 	})
@@ -56,7 +56,7 @@ func TestWhoEndsAHeldFamilyWaitsWithoutTheFeed(t *testing.T) {
 	}
 	waitForRows(t, s, 4)
 	for i, node := range []*Store{s, other, s, other} {
-		must(t, node.Revoke(t.Context(), revocation(fmt.Sprint("token ", i))))
+		must(t, node.Revocations.Revoke(t.Context(), revocation(fmt.Sprint("token ", i))))
 	}
 	waitForRows(t, s, 4)
 	for _, result := range results {
@@ -84,7 +84,7 @@ func TestTheEndOfABusyFamilyComesInItsTurn(t *testing.T) {
 	ended := inBackground(t, endStep(s, "busy"))
 	waitForRows(t, s, 1)
 	next := inBackground(t, func(ctx context.Context) error {
-		tx, err := other.write.BeginTx(ctx, nil)
+		tx, err := other.db.write.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func TestTheEndOfABusySession(t *testing.T) {
 				f := declaredFamily(fmt.Sprint("family ", n, " ", i))
 				f.Preconditions.SessionID = "session"
 				late := over.Load()
-				switch err := storetest.Done(busy.AddFamily(context.WithoutCancel(t.Context()), f)); {
+				switch err := storetest.Done(busy.Families.AddFamily(context.WithoutCancel(t.Context()), f)); {
 				case errors.Is(err, storetest.Refused(store.Revoked)):
 					return
 				case err != nil || late:
@@ -144,26 +144,26 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 	active := store.UserActive
 	for name, step := range map[string]func(context.Context, *Store) error{
 		"changed": func(ctx context.Context, s *Store) error {
-			_, err := s.ChangeUser(ctx, "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = active; return nil }}, ending())
+			_, err := s.Users.ChangeUser(ctx, "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = active; return nil }}, ending())
 			return err
 		},
 		"removed": func(ctx context.Context, s *Store) error {
-			_, err := s.RemoveUser(ctx, "ada", ending())
+			_, err := s.Users.RemoveUser(ctx, "ada", ending())
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dsn := sharedDatabase(t)
 			s, other := openPostgres(t, dsn), openPostgres(t, dsn)
-			must(t, s.AddUser(t.Context(), newUser("ada"), true))
+			must(t, s.Users.AddUser(t.Context(), newUser("ada"), true))
 			created := declaredFamily("created")
 			created.Actor.Subject, created.Preconditions.ActorVersion = "ada", "1"
-			must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("own", "ada"))), storetest.Done(s.AddFamily(t.Context(), created))))
+			must(t, errors.Join(storetest.Done(s.Families.AddFamily(t.Context(), newFamily("own", "ada"))), storetest.Done(s.Families.AddFamily(t.Context(), created))))
 			addDeclared(t, s, "beside")
 			holder := heldFamily(t, other, "created", "note = 'held'")
 			result := inBackground(t, func(ctx context.Context) error { return step(ctx, s) })
 			waitForRows(t, s, 1)
-			must(t, errors.Join(s.Revoke(t.Context(), revocation("a")), other.Revoke(t.Context(), revocation("b")), endStep(other, "beside")(t.Context())))
+			must(t, errors.Join(s.Revocations.Revoke(t.Context(), revocation("a")), other.Revocations.Revoke(t.Context(), revocation("b")), endStep(other, "beside")(t.Context())))
 			unanswered(t, result)
 			if found := recorded(t, s); len(found) != 3 {
 				t.Errorf("the feed has %v", found)
@@ -172,7 +172,7 @@ func TestAChangedUserWaitsWithoutTheFeed(t *testing.T) {
 			must(t, <-result)
 			found := recorded(t, s)
 			for _, id := range []string{"own", "created"} {
-				if f, err := s.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() || found[id].ID == "" {
+				if f, err := s.Families.Family(t.Context(), id); err != nil || f.RevokedAt.IsZero() || found[id].ID == "" {
 					t.Errorf("%q is %+v, in the feed %+v (%v)", id, f, found[id], err)
 				}
 			}

@@ -28,17 +28,19 @@ func newUser(id string) *store.User {
 func newFamily(id, userID string) *store.TokenFamily {
 	now := time.Now()
 	return &store.TokenFamily{
-		ID: id, UserID: userID, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
-		Scopes: oauth.Scopes{"public", "read"}, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
-		Code:       store.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
-		Generation: 1, RotatedAt: now,
+		ID:       id,
+		User:     store.FamilyUser{ID: userID, Version: "1"},
+		Grant:    store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"public", "read"}},
+		Validity: store.Validity{CreatedAt: now, ExpiresAt: now.Add(time.Hour)},
+		Code:     store.CodeBinding{RequestID: "request of " + id, RedirectURI: "https://app.example/", ExpiresAt: now.Add(time.Minute)},
+		Refresh:  store.RefreshState{Generation: 1, RotatedAt: now},
 	}
 }
 
 // declaredFamily returns a family of a declared user.
 func declaredFamily(id string) *store.TokenFamily {
 	f := newFamily(id, "declared")
-	f.UserDeclared = true
+	f.User.Declared = true
 	return f
 }
 
@@ -49,28 +51,28 @@ func ending() store.Ending {
 // TestPeopleStepsAreWhole breaks the last part of each step. The earlier parts must be rolled back.
 func TestPeopleStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
-	must(t, s.AddUser(t.Context(), newUser("ada"), true))
-	must(t, storetest.Done(s.AddFamily(t.Context(), newFamily("family", "ada"))))
-	must(t, s.PutConsent(t.Context(), "ada", "app", oauth.Scopes{"read"}, time.Now()))
+	must(t, s.Users.AddUser(t.Context(), newUser("ada"), true))
+	must(t, storetest.Done(s.Families.AddFamily(t.Context(), newFamily("family", "ada"))))
+	must(t, s.Families.PutConsent(t.Context(), "ada", "app", oauth.Scopes{"read"}, time.Now()))
 	for _, statement := range []string{
 		`DROP TABLE counters`,
 		`CREATE TRIGGER no_users BEFORE INSERT ON users BEGIN SELECT RAISE(ABORT, 'broken'); END`,
 		`CREATE TRIGGER no_requests BEFORE INSERT ON decided_requests BEGIN SELECT RAISE(ABORT, 'broken'); END`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	locked := store.UserLocked
 	for name, step := range map[string]func() error{
-		"AddUser":   func() error { return s.AddUser(t.Context(), newUser("eve"), true) },
-		"AddFamily": func() error { return storetest.Done(s.AddFamily(t.Context(), newFamily("other", "ada"))) },
+		"AddUser":   func() error { return s.Users.AddUser(t.Context(), newUser("eve"), true) },
+		"AddFamily": func() error { return storetest.Done(s.Families.AddFamily(t.Context(), newFamily("other", "ada"))) },
 		"ChangeUser": func() error {
-			_, err := s.ChangeUser(t.Context(), "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = locked; return nil }}, ending())
+			_, err := s.Users.ChangeUser(t.Context(), "ada", store.UserChange{Edit: func(u *store.User) error { u.Status = locked; return nil }}, ending())
 			return err
 		},
-		"RemoveUser": func() error { _, err := s.RemoveUser(t.Context(), "ada", ending()); return err },
+		"RemoveUser": func() error { _, err := s.Users.RemoveUser(t.Context(), "ada", ending()); return err },
 		"EndFamilies": func() error {
-			_, err := s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, ending())
+			_, err := s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, ending())
 			return err
 		},
 	} {
@@ -78,17 +80,17 @@ func TestPeopleStepsAreWhole(t *testing.T) {
 			t.Errorf("%s succeeded on a broken database", name)
 		}
 	}
-	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 1 || list[0].Version != "1" || list[0].Status != store.UserActive {
+	if list, err := s.Users.Users(t.Context(), ""); err != nil || len(list) != 1 || list[0].Version != "1" || list[0].Status != store.UserActive {
 		t.Errorf("half of a step stayed: users %+v (%v)", list, err)
 	}
-	if list, err := s.FamiliesOf(t.Context(), "ada", time.Now()); err != nil || len(list) != 1 || list[0].ID != "family" {
+	if list, err := s.Families.FamiliesOf(t.Context(), "ada", time.Now()); err != nil || len(list) != 1 || list[0].ID != "family" {
 		t.Errorf("half of a step stayed: families %+v (%v)", list, err)
 	}
-	if _, err := s.Consent(t.Context(), "ada", "app"); err != nil {
+	if _, err := s.Families.Consent(t.Context(), "ada", "app"); err != nil {
 		t.Errorf("half of a step stayed: the consent gave %v", err)
 	}
 	var subjects int
-	must(t, s.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
+	must(t, s.db.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
 	if subjects != 1 {
 		t.Errorf("%d ids are taken, want one", subjects)
 	}
@@ -103,14 +105,14 @@ func TestTM1StandInOfUsersIsNoUser(t *testing.T) {
 			t.Errorf("%s gave %v", what, err)
 		}
 	}
-	_, err := s.User(t.Context(), standInUser)
+	_, err := s.Users.User(t.Context(), standInUser)
 	notFound("the stand-in's id", err)
-	_, err = s.UserByEmail(t.Context(), standInUser)
+	_, err = s.Users.UserByEmail(t.Context(), standInUser)
 	notFound("the stand-in's address", err)
-	if list, err := s.Users(t.Context(), ""); err != nil || len(list) != 0 {
+	if list, err := s.Users.Users(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	if schemes, err := s.PasswordSchemes(t.Context()); err != nil || len(schemes) != 0 {
+	if schemes, err := s.Users.PasswordSchemes(t.Context()); err != nil || len(schemes) != 0 {
 		t.Errorf("listed the schemes %q, %v", schemes, err)
 	}
 	if err := store.ValidateID(standInUser); err == nil {
@@ -132,7 +134,7 @@ func TestRotationTouchesNoIndex(t *testing.T) {
 		{"rotation", rotateRefreshToken, []any{1, "id", 1, "by"}, 1},
 		{"redemption moves the expiry", redeemCode, []any{1, 1, 1, "id", 1}, 2},
 	} {
-		opcodes, err := askAll(t.Context(), s.text("EXPLAIN "+c.statement), c.args, func(row scanner) (opcode string, err error) {
+		opcodes, err := askAll(t.Context(), s.db.text("EXPLAIN "+c.statement), c.args, func(row scanner) (opcode string, err error) {
 			var ignored [7]any
 			err = row.Scan(&ignored[0], &opcode, &ignored[1], &ignored[2], &ignored[3], &ignored[4], &ignored[5], &ignored[6])
 			return opcode, err
@@ -168,7 +170,7 @@ func TestNoScanOnHotPaths(t *testing.T) {
 		"EndFamilies of an actor": markText(store.FamilyFilter{ActorID: "boss"}), "EndFamilies of a user": markText(store.FamilyFilter{UserID: "ada"}),
 	} {
 		args := slices.Repeat([]any{0}, strings.Count(statement, "$"))
-		plan, err := askAll(t.Context(), s.text("EXPLAIN QUERY PLAN "+statement), args, func(row scanner) (detail string, err error) {
+		plan, err := askAll(t.Context(), s.db.text("EXPLAIN QUERY PLAN "+statement), args, func(row scanner) (detail string, err error) {
 			var ignored sql.RawBytes
 			err = row.(*sql.Rows).Scan(&ignored, &ignored, &ignored, &detail)
 			return detail, err

@@ -40,7 +40,7 @@ func scanPersonalToken(row scanner) (*store.PersonalToken, error) {
 }
 
 // AddPersonalToken stores a token. It locks the owner's row first: a concurrent change of the owner waits, and then sees the token.
-func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken, userVersion string) error {
+func (s personalTokens) AddPersonalToken(ctx context.Context, token *store.PersonalToken, userVersion string) error {
 	t := *token
 	scopes, err := json.Marshal(append(oauth.Scopes{}, t.Scopes...))
 	if err != nil {
@@ -50,10 +50,10 @@ func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken
 	if err != nil {
 		return fmt.Errorf("adding personal access token: %w", err)
 	}
-	return s.step(ctx, "adding personal access token", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding personal access token", func(ctx context.Context, tx session) error {
 		if !t.UserDeclared {
 			var id string
-			err := tx.QueryRowContext(ctx, `SELECT id FROM users WHERE id = $1 AND CAST(version AS TEXT) = $2 AND `+isActive+s.dialect.shareLock,
+			err := tx.QueryRowContext(ctx, `SELECT id FROM users WHERE id = $1 AND CAST(version AS TEXT) = $2 AND `+isActive+s.db.dialect.shareLock,
 				possible(t.UserID), userVersion).Scan(&id)
 			if errors.Is(err, sql.ErrNoRows) {
 				return store.ErrNotFound
@@ -70,8 +70,8 @@ func (s *Store) AddPersonalToken(ctx context.Context, token *store.PersonalToken
 }
 
 // PersonalToken returns the token of a digest.
-func (s *Store) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*store.PersonalToken, error) {
-	t, err := askFor(ctx, s.text(selectPersonalTokens+` WHERE digest = $1`), []any{digest[:]}, scanPersonalToken)
+func (s personalTokens) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*store.PersonalToken, error) {
+	t, err := askFor(ctx, s.db.text(selectPersonalTokens+` WHERE digest = $1`), []any{digest[:]}, scanPersonalToken)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, store.ErrNotFound
@@ -82,12 +82,12 @@ func (s *Store) PersonalToken(ctx context.Context, digest [sha256.Size]byte) (*s
 }
 
 // PersonalTokens lists the tokens of a user, or of all users.
-func (s *Store) PersonalTokens(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
+func (s personalTokens) PersonalTokens(ctx context.Context, userID string) ([]*store.PersonalToken, error) {
 	query, args := selectPersonalTokens, []any(nil)
 	if userID != "" {
 		query, args = query+` WHERE user_id = $1`, []any{possible(userID)}
 	}
-	list, err := askAll(ctx, s.text(query), args, scanPersonalToken)
+	list, err := askAll(ctx, s.db.text(query), args, scanPersonalToken)
 	if err != nil {
 		return nil, fmt.Errorf("listing personal access tokens: %w", err)
 	}
@@ -98,8 +98,8 @@ func (s *Store) PersonalTokens(ctx context.Context, userID string) ([]*store.Per
 }
 
 // TouchPersonalToken records the day of the last use.
-func (s *Store) TouchPersonalToken(ctx context.Context, id string, day time.Time) error {
-	return s.statement(ctx, "touching personal access token", func(ctx context.Context, tx session) error {
+func (s personalTokens) TouchPersonalToken(ctx context.Context, id string, day time.Time) error {
+	return s.db.statement(ctx, "touching personal access token", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE personal_tokens SET last_used_at = $1 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1`,
 			micros(day), possible(id))
 		return err
@@ -107,13 +107,13 @@ func (s *Store) TouchPersonalToken(ctx context.Context, id string, day time.Time
 }
 
 // EndPersonalTokens deletes the tokens that match.
-func (s *Store) EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error) {
-	return s.endingStep(ctx, "ending personal access tokens", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+func (s personalTokens) EndPersonalTokens(ctx context.Context, which store.PersonalTokenFilter, end store.Ending) ([]store.Revocation, error) {
+	return s.db.endingStep(ctx, "ending personal access tokens", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		ended, err := deletePersonalTokens(ctx, tx, which, end)
 		if len(ended) == 0 || err != nil {
 			return nil, err
 		}
-		return ended, s.record(ctx, tx, ended...)
+		return ended, s.db.record(ctx, tx, ended...)
 	})
 }
 

@@ -48,7 +48,7 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 	q := &queue{room: int64(pool * queuedPerConnection), timeout: postgres.RequestTimeout}
 	waiting := &queue{room: math.MaxInt64, timeout: postgres.BackgroundTimeout}
 	requests, background := server.Requests(pool-reserved), server.Background(reserved-1)
-	s := &Store{
+	db := &database{
 		write: requests, read: handle{db: requests, queue: q}, feed: handle{db: background, queue: waiting, remote: true}, options: options,
 		dialect: dialect{
 			goose: goose.DialectPostgres, erase: eraseNothing, shareLock: " FOR SHARE", server: server, notify: server.Notifier(background),
@@ -60,9 +60,10 @@ func OpenPostgres(ctx context.Context, dsn oauth.Secret, pool int, options Optio
 		},
 	}
 	if err := server.CheckVersion(ctx, background); err != nil {
-		return fail(errors.Join(err, s.Close()))
+		return fail(errors.Join(err, db.Close()))
 	}
-	if s, err = open(ctx, s, s.migrate); err != nil {
+	s, err := open(ctx, db, db.migrate)
+	if err != nil {
 		return fail(err)
 	}
 	return s, nil
@@ -75,7 +76,7 @@ func eraseNothing(context.Context) error { return nil }
 // Watch calls changed when another node may have recorded a revocation or changed a key, until ctx ends. Calls are hints: some may be
 // lost or unnecessary, and a database without notifications makes none. Callers must therefore poll as well.
 func (s *Store) Watch(ctx context.Context, changed func()) {
-	if s.dialect.server != nil {
-		s.dialect.server.Watch(ctx, changed)
+	if s.db.dialect.server != nil {
+		s.db.dialect.server.Watch(ctx, changed)
 	}
 }

@@ -21,13 +21,13 @@ import (
 )
 
 func TestPostgres(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return openPostgres(t, sharedDatabase(t)) })
+	storetest.Run(t, func(t *testing.T) store.Store { return openPostgres(t, sharedDatabase(t)).Store })
 }
 
 func TestPostgresDurable(t *testing.T) {
 	storetest.RunDurable(t, func(t *testing.T) func() store.Store {
 		dsn := sharedDatabase(t)
-		return func() store.Store { return openPostgres(t, dsn) }
+		return func() store.Store { return openPostgres(t, dsn).Store }
 	})
 }
 
@@ -44,7 +44,7 @@ func TestPostgresSettingsOfEveryConnection(t *testing.T) {
 		_, err = admin.ExecContext(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = '%s'`, name, set))
 		must(t, err)
 		s := openPostgres(t, dsn)
-		for pool, db := range map[string]*sql.DB{"requests": s.write, "background": s.feed.db} {
+		for pool, db := range map[string]*sql.DB{"requests": s.db.write, "background": s.db.feed.db} {
 			var got, idle string
 			must(t, db.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_commit'),
 				current_setting('idle_in_transaction_session_timeout')`).Scan(&got, &idle))
@@ -99,7 +99,7 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dsn := sharedDatabase(t)
 			old := openPostgres(t, dsn)
-			must(t, old.migrateTo(t.Context(), later(column, c.declared)))
+			must(t, old.db.migrateTo(t.Context(), later(column, c.declared)))
 			addClient(t, old, "runs-on")
 			again, err := OpenPostgres(unhurried(t), oauth.NewSecret(dsn+slowConnect), 8, Options{})
 			if c.refused {
@@ -109,10 +109,10 @@ func TestF22OldAndNewBuildOnOneSchema(t *testing.T) {
 				return
 			}
 			must(t, err)
-			again.read.queue.timeout = time.Minute
+			again.db.read.queue.timeout = time.Minute
 			t.Cleanup(func() { must(t, again.Close()) })
 			addClient(t, again, "started-later")
-			must(t, again.RemoveClient(t.Context(), "runs-on", revocation("runs-on")))
+			must(t, again.Clients.RemoveClient(t.Context(), "runs-on", revocation("runs-on")))
 		})
 	}
 }
@@ -206,9 +206,9 @@ func TestWatch(t *testing.T) {
 		name string
 		step func() error
 	}{
-		{"Revoke", func() error { return a.Revoke(t.Context(), revocation("acme")) }},
+		{"Revoke", func() error { return a.Revocations.Revoke(t.Context(), revocation("acme")) }},
 		{"EndFamilies", func() error {
-			_, err := a.EndFamilies(t.Context(), store.FamilyFilter{ID: "none"}, store.Ending{At: time.Now(), Until: time.Now()})
+			_, err := a.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "none"}, store.Ending{At: time.Now(), Until: time.Now()})
 			return err
 		}},
 	} {
@@ -225,17 +225,17 @@ func TestF13TheQueueIsBounded(t *testing.T) {
 	const room = 10
 	s := openPostgres(t, sharedDatabase(t))
 	addClient(t, s, "acme")
-	s.read.queue.room = room
+	s.db.read.queue.room = room
 	release := holdPool(t, s)
 	answers := make(chan error, room)
 	for range room {
 		go func() {
-			_, err := s.Client(t.Context(), "acme")
+			_, err := s.Clients.Client(t.Context(), "acme")
 			answers <- err
 		}()
 	}
-	tokentest.Eventually(t, "the queue is full", func() bool { return s.read.queue.inside.Load() == room })
-	if _, err := s.Client(t.Context(), "acme"); !errors.Is(err, errCrowded) {
+	tokentest.Eventually(t, "the queue is full", func() bool { return s.db.read.queue.inside.Load() == room })
+	if _, err := s.Clients.Client(t.Context(), "acme"); !errors.Is(err, errCrowded) {
 		t.Errorf("who found no room got %v", err)
 	}
 	must(t, s.askFeed(t.Context()))
@@ -243,15 +243,15 @@ func TestF13TheQueueIsBounded(t *testing.T) {
 	for range room {
 		must(t, <-answers)
 	}
-	s.read.queue.timeout = 100 * time.Millisecond
+	s.db.read.queue.timeout = 100 * time.Millisecond
 	release = holdPool(t, s)
-	if _, err := s.Client(t.Context(), "acme"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Clients.Client(t.Context(), "acme"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("who lost patience got %v", err)
 	}
 	must(t, s.askFeed(t.Context()))
 	release()
-	s.read.queue.timeout = time.Minute
-	if _, err := s.Client(t.Context(), "acme"); err != nil {
+	s.db.read.queue.timeout = time.Minute
+	if _, err := s.Clients.Client(t.Context(), "acme"); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -259,10 +259,10 @@ func TestF13TheQueueIsBounded(t *testing.T) {
 // holdPool keeps every connection for requests busy until release is called.
 func holdPool(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	held := make([]*sql.Tx, s.write.Stats().MaxOpenConnections)
+	held := make([]*sql.Tx, s.db.write.Stats().MaxOpenConnections)
 	for i := range held {
 		var err error
-		held[i], err = s.write.BeginTx(t.Context(), nil)
+		held[i], err = s.db.write.BeginTx(t.Context(), nil)
 		must(t, err)
 	}
 	return func() {
@@ -274,7 +274,7 @@ func holdPool(t *testing.T, s *Store) (release func()) {
 
 // askFeed runs the query that the gate depends on.
 func (s *Store) askFeed(ctx context.Context) error {
-	_, _, err := s.Revocations(ctx, store.FeedPosition{})
+	_, _, err := s.Revocations.Revocations(ctx, store.FeedPosition{})
 	return err
 }
 
@@ -289,7 +289,7 @@ func TestF14ConflictsRunAgain(t *testing.T) {
 	}{{"once", 1, true}, {"as often as it is tried again", maxRuns - 1, true}, {"always", maxRuns + 5, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			runs := 0
-			err := s.step(t.Context(), "trying", func(ctx context.Context, tx session) error {
+			err := s.db.step(t.Context(), "trying", func(ctx context.Context, tx session) error {
 				if runs++; runs <= c.conflicts {
 					_, err := tx.ExecContext(ctx, conflict)
 					return err
@@ -309,10 +309,10 @@ func TestMigrationThatTakesTooLong(t *testing.T) {
 	s, observer := openPostgres(t, dsn), openPostgres(t, dsn)
 	ctx := deadline{Context: t.Context(), passed: make(chan struct{})}
 	ended := make(chan error, 1)
-	go func() { ended <- s.migrateTo(ctx, later("SELECT pg_sleep(600)", "")) }()
+	go func() { ended <- s.db.migrateTo(ctx, later("SELECT pg_sleep(600)", "")) }()
 	tokentest.Eventually(t, "the migration is under way", func() bool {
 		var running int
-		must(t, observer.write.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
+		must(t, observer.db.write.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep%'`).Scan(&running))
 		return running > 0
 	})

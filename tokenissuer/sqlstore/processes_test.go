@@ -84,38 +84,38 @@ func child(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.AddFirstSigningKey(ctx, stored); err != nil {
+	if err := s.Keys.ChangeKeys(ctx, store.AddFirstKey(stored)); err != nil {
 		return err
 	}
-	keys, err := s.SigningKeys(ctx)
+	keys, err := s.Keys.SigningKeys(ctx)
 	if err != nil || len(keys) != 1 {
 		return fmt.Errorf("there are %d keys (%w)", len(keys), err)
 	}
 	told := report{Key: keys[0].ID}
 	for i := range perChild {
 		id := fmt.Sprint("shared ", i)
-		switch err := s.AddClient(ctx, newClient(id, oauth.NewClientSecret())); {
+		switch err := s.Clients.AddClient(ctx, newClient(id, oauth.NewClientSecret())); {
 		case err == nil:
 			told.Won = append(told.Won, id)
 		case !errors.Is(err, store.ErrTaken):
 			return err
 		}
 		request := fmt.Sprint("request ", i)
-		switch err := storetest.Done(s.DecideRequest(ctx, request, now.Add(time.Hour))); {
+		switch err := storetest.Done(s.Families.DecideRequest(ctx, request, now.Add(time.Hour))); {
 		case err == nil:
 			told.Won = append(told.Won, request)
 		case !errors.Is(err, storetest.Refused(store.Replayed)):
 			return err
 		}
 		secret := store.ClientSecret{Digest: oauth.NewClientSecret().Digest(), CreatedAt: now}
-		if err := s.RotateClientSecret(ctx, id, secret, now.Add(time.Hour)); err != nil {
+		if err := s.Clients.ChangeClient(ctx, id, store.RotateSecret(secret, now.Add(time.Hour))); err != nil {
 			return err
 		}
-		if err := s.Revoke(ctx, revocation(fmt.Sprint(name, " ", i)), revocation("shared")); err != nil {
+		if err := s.Revocations.Revoke(ctx, revocation(fmt.Sprint(name, " ", i)), revocation("shared")); err != nil {
 			return err
 		}
 	}
-	list, _, err := s.Revocations(ctx, store.FeedPosition{})
+	list, _, err := s.Revocations.Revocations(ctx, store.FeedPosition{})
 	told.Seen = len(list)
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
 }
@@ -175,13 +175,13 @@ func TestF9ManyProcesses(t *testing.T) {
 		if request := fmt.Sprint("request ", i); owners[request] != 1 {
 			t.Errorf("%d processes decided %q", owners[request], request)
 		}
-		c, err := s.Client(t.Context(), id)
+		c, err := s.Clients.Client(t.Context(), id)
 		must(t, err)
 		if want := 1 + processes; len(c.Secrets) != want {
 			t.Errorf("%q has %d secrets, want %d", id, len(c.Secrets), want)
 		}
 	}
-	list, position, err := s.Revocations(t.Context(), store.FeedPosition{})
+	list, position, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	if len(list) != processes*perChild+1 || position.At != processes*perChild {
 		t.Errorf("%d revocations at position %d, want %d at %d", len(list), position.At, processes*perChild+1, processes*perChild)

@@ -26,36 +26,36 @@ func eachDatabase(t *testing.T, test func(t *testing.T, s *Store)) {
 type litter struct {
 	table string
 	fill  string // adds $1 rows that ended at $2
-	drop  func(*Store, context.Context, time.Time) (bool, error)
+	kind  store.Expiring
 }
 
 const upTo = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CAST($1 AS BIGINT)) `
 
 var allLitter = []litter{
 	{"revocations", upTo + `INSERT INTO revocations (kind, id, expires_at, position)
-		SELECT 'jti', 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT), 1 FROM n`, (*Store).DropRevocations},
+		SELECT 'jti', 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT), 1 FROM n`, store.ExpiringRevocations},
 	{"families", upTo + `INSERT INTO families (` + familyColumns + `) SELECT 'old ' || CAST(i AS TEXT), ` +
 		strings.Replace(strings.TrimPrefix(familyColumns, "id, "), "expires_at, revoked_at", "CAST($2 AS BIGINT), revoked_at", 1) +
-		` FROM n, families WHERE id = 'living'`, (*Store).DropFamilies},
+		` FROM n, families WHERE id = 'living'`, store.ExpiringFamilies},
 	{"decided_requests", upTo + `INSERT INTO decided_requests (id, expires_at)
-		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, (*Store).DropFamilies},
+		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, store.ExpiringFamilies},
 	{"attempts", upTo + `INSERT INTO attempts (bucket, failures, ends_at)
-		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, (*Store).DropAttempts},
+		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, store.ExpiringAttempts},
 }
 
 // living adds a family that is refreshed while others are deleted.
 func living(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, storetest.Done(s.AddFamily(t.Context(), &store.TokenFamily{
-		ID: "living", UserID: "ada", UserDeclared: true, UserVersion: "1", ClientID: "app", Origin: oauth.AuthorizationCode,
-		Generation: 1, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour), RotatedAt: time.Now(),
+	must(t, storetest.Done(s.Families.AddFamily(t.Context(), &store.TokenFamily{
+		ID: "living", User: store.FamilyUser{ID: "ada", Declared: true, Version: "1"}, Grant: store.Grant{ClientID: "app", Origin: oauth.AuthorizationCode},
+		Refresh: store.RefreshState{Generation: 1, RotatedAt: time.Now()}, Validity: store.Validity{CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)},
 	})))
 }
 
 // scatter adds expired rows to a table.
 func (l litter) scatter(t testing.TB, s *Store, rows int, ended time.Time) {
 	t.Helper()
-	must(t, s.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
+	must(t, s.db.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, l.fill, rows, ended.UnixMicro())
 		return err
 	}))
@@ -75,7 +75,7 @@ func refresh(s *Store, generation int64) *refresher {
 	r.ended.Go(func() {
 		for ; ctx.Err() == nil; generation++ {
 			begun := time.Now()
-			if err := storetest.Used(s.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun})); err != nil {
+			if err := storetest.Used(s.Families.RotateRefreshToken(context.Background(), "living", generation, store.Rotation{At: begun})); err != nil {
 				r.failed = err
 				return
 			}
@@ -116,7 +116,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 			for more := true; more; {
 				begun := time.Now()
 				var err error
-				more, err = l.drop(s, t.Context(), now)
+				more, err = s.Housekeeping.Drop(t.Context(), l.kind, now)
 				must(t, err)
 				if took := time.Since(begun); machine.Fair(took) > bound {
 					t.Errorf("one call on %s took %v", l.table, took)
@@ -133,7 +133,7 @@ func TestF26PurgeInBatches(t *testing.T) {
 		if worst := beside.percentile(t, 1); machine.Fair(worst) > bound {
 			t.Errorf("a refresh beside the purge took %v", worst)
 		}
-		if _, err := s.Family(t.Context(), "living"); err != nil {
+		if _, err := s.Families.Family(t.Context(), "living"); err != nil {
 			t.Errorf("the family that lives: %v", err)
 		}
 	})
@@ -148,14 +148,14 @@ func TestRequestsLeaveBesideFamilies(t *testing.T) {
 		families, requests := allLitter[1], allLitter[2]
 		families.scatter(t, s, rows, now.Add(-time.Hour))
 		requests.scatter(t, s, rows, now.Add(-time.Hour))
-		more, err := s.DropFamilies(t.Context(), now)
+		more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now)
 		must(t, err)
 		if f, r := families.count(t, s), requests.count(t, s); !more || f >= rows || r >= rows {
 			t.Errorf("one call leaves %d families and %d requests of %d each, and tells of more: %v", f, r, rows, more)
 		}
-		_, err = s.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
+		_, err = s.db.write.ExecContext(t.Context(), `DELETE FROM families WHERE id LIKE 'old %'`)
 		must(t, err)
-		if more, err = s.DropFamilies(t.Context(), now); err != nil || !more {
+		if more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now); err != nil || !more {
 			t.Errorf("with requests alone it tells of more: %v (%v)", more, err)
 		}
 	})
@@ -168,7 +168,7 @@ func (l litter) count(t testing.TB, s *Store) (n int) {
 	if l.table == "attempts" {
 		key = "bucket"
 	}
-	must(t, askOne(t.Context(), s.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
+	must(t, askOne(t.Context(), s.db.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
 	return n
 }
 
@@ -198,7 +198,7 @@ func BenchmarkF26Purge(b *testing.B) {
 				beside := refresh(s, int64(len(quiet.took)+1))
 				for more := true; more; {
 					var err error
-					more, err = l.drop(s, b.Context(), now)
+					more, err = s.Housekeeping.Drop(b.Context(), l.kind, now)
 					must(b, err)
 					time.Sleep(20 * time.Millisecond)
 				}

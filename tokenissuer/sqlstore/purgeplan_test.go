@@ -11,10 +11,10 @@ import (
 func planOf(t *testing.T, s *Store, text string, args ...any) string {
 	t.Helper()
 	explain, columns := "EXPLAIN QUERY PLAN ", 4
-	if s.dialect.concurrent() {
+	if s.db.dialect.concurrent() {
 		explain, columns = "EXPLAIN ", 1
 	}
-	rows, err := s.write.QueryContext(t.Context(), explain+text, args...)
+	rows, err := s.db.write.QueryContext(t.Context(), explain+text, args...)
 	must(t, err)
 	defer func() { _ = rows.Close() }()
 	lines, err := scanAll(rows, func(row scanner) (line string, err error) {
@@ -32,23 +32,23 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s *Store) {
 		living(t, s)
 		rows := 100 // SQLite plans without looking at the tables
-		if s.dialect.concurrent() {
+		if s.db.dialect.concurrent() {
 			rows = 20_000
 		}
 		for _, l := range allLitter {
 			l.scatter(t, s, rows, time.Now().Add(-time.Hour))
 		}
-		if s.dialect.concurrent() {
-			_, err := s.write.ExecContext(t.Context(), `ANALYZE`)
+		if s.db.dialect.concurrent() {
+			_, err := s.db.write.ExecContext(t.Context(), `ANALYZE`)
 			must(t, err)
 		}
 		for _, table := range []struct{ name, end string }{
 			{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"attempts", "ends_at"},
 			{"revocations", "COALESCE(expires_at, 0)"},
 		} {
-			plan := planOf(t, s, fmt.Sprintf(s.dialect.dropSome, table.name, table.end), time.Now().UnixMicro(), maxDropped)
+			plan := planOf(t, s, fmt.Sprintf(s.db.dialect.dropSome, table.name, table.end), time.Now().UnixMicro(), maxDropped)
 			want, never := "INTEGER PRIMARY KEY (rowid=?)", "SCAN"
-			if s.dialect.concurrent() {
+			if s.db.dialect.concurrent() {
 				want, never = "Tid Scan on "+table.name, "Seq Scan"
 			}
 			if !strings.Contains(plan, want) || strings.Contains(plan, never) {

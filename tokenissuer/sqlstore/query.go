@@ -78,13 +78,13 @@ type query struct {
 }
 
 // text returns a query for a request.
-func (s *Store) text(text string) query {
-	return query{on: &s.read, text: text, stmt: s.prepared[text]}
+func (db *database) text(text string) query {
+	return query{on: &db.read, text: text, stmt: db.prepared[text]}
 }
 
 // background returns a query that no request waits for. It uses its own connections, because many requests must not delay revocations.
-func (s *Store) background(text string) query {
-	return query{on: &s.feed, text: text, stmt: s.prepared[text]}
+func (db *database) background(text string) query {
+	return query{on: &db.feed, text: text, stmt: db.prepared[text]}
 }
 
 func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {

@@ -10,13 +10,13 @@ import (
 )
 
 // Revoke records the revocations in one step.
-func (s *Store) Revoke(ctx context.Context, revocations ...store.Revocation) error {
+func (s revocations) Revoke(ctx context.Context, revocations ...store.Revocation) error {
 	if len(revocations) == 0 {
 		return nil
 	}
 	revocations = slices.Clone(revocations)
-	return s.announced(ctx, job{name: "revoking", records: &recording{revocations: revocations}, do: func(ctx context.Context, tx session) error {
-		return s.record(ctx, tx, revocations...)
+	return s.db.announced(ctx, job{name: "revoking", records: &recording{revocations: revocations}, do: func(ctx context.Context, tx session) error {
+		return s.db.record(ctx, tx, revocations...)
 	}})
 }
 
@@ -39,22 +39,22 @@ const (
 )
 
 // record adds revocations to the feed, all at one position. All steps of a transaction share it, because they become visible together.
-func (s *Store) record(ctx context.Context, tx session, revocations ...store.Revocation) error {
-	if s.dialect.concurrent() {
+func (db *database) record(ctx context.Context, tx session, revocations ...store.Revocation) error {
+	if db.dialect.concurrent() {
 		return recordTogether(ctx, tx, revocations)
 	}
 	if tx.in.position == 0 {
 		var position int64
-		if err := tx.prepared(ctx, s.prepared[advanceFeed]).QueryRowContext(ctx).Scan(&position); err != nil {
+		if err := tx.prepared(ctx, db.prepared[advanceFeed]).QueryRowContext(ctx).Scan(&position); err != nil {
 			return fmt.Errorf("advancing the feed: %w", err)
 		}
-		if _, err := tx.prepared(ctx, s.prepared[tagFeed]).ExecContext(ctx, position%keptTags, position, randomNumber()); err != nil {
+		if _, err := tx.prepared(ctx, db.prepared[tagFeed]).ExecContext(ctx, position%keptTags, position, randomNumber()); err != nil {
 			return err
 		}
 		tx.in.position = position
 	}
 	for _, r := range revocations {
-		_, err := tx.prepared(ctx, s.prepared[recordRevocation]).ExecContext(ctx,
+		_, err := tx.prepared(ctx, db.prepared[recordRevocation]).ExecContext(ctx,
 			string(r.Kind), r.ID, micros(r.IssuedUntil), micros(r.ExpiresAt), tx.in.position)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func advance(ctx context.Context, tx session, counter string) (position int64, e
 // Revocations lists what was recorded after a position, in pages of at least store.FeedPage. It starts from the beginning when the
 // database lacks what the caller has seen, because it was restored to an older state, and when the feed has advanced so far that this is
 // unknown, as after Distrust.
-func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
+func (s revocations) Revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	list, next, err := s.revocations(ctx, after)
 	if err != nil {
 		return nil, store.FeedPosition{}, fmt.Errorf("reading revocations: %w", err)
@@ -84,10 +84,10 @@ func (s *Store) Revocations(ctx context.Context, after store.FeedPosition) ([]st
 	return list, next, nil
 }
 
-func (s *Store) revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
+func (s revocations) revocations(ctx context.Context, after store.FeedPosition) ([]store.Revocation, store.FeedPosition, error) {
 	// Read the counter first: everything up to it has been committed, and the rows that follow include all of it. Rows that are added in
 	// between are returned twice.
-	now, err := s.progress(ctx, Marks{Revocations: after.End, Tag: after.Tag})
+	now, err := s.db.progress(ctx, Marks{Revocations: after.End, Tag: after.Tag})
 	if err != nil {
 		return nil, store.FeedPosition{}, err
 	}
@@ -113,7 +113,7 @@ const (
 
 // readFeed reads one page of the feed. It never splits the rows of one position. last is the last position of the page, or 0 when nothing
 // follows the page.
-func (s *Store) readFeed(ctx context.Context, after int64) (list []store.Revocation, last int64, err error) {
+func (s revocations) readFeed(ctx context.Context, after int64) (list []store.Revocation, last int64, err error) {
 	var positions []int64
 	scan := func(row scanner) (r store.Revocation, err error) {
 		var issued, expires sql.Null[int64]
@@ -123,11 +123,11 @@ func (s *Store) readFeed(ctx context.Context, after int64) (list []store.Revocat
 		positions = append(positions, at)
 		return r, err
 	}
-	list, err = askAll(ctx, s.background(selectFeedPage), []any{after, store.FeedPage}, scan)
+	list, err = askAll(ctx, s.db.background(selectFeedPage), []any{after, store.FeedPage}, scan)
 	if err != nil || len(list) < store.FeedPage {
 		return list, 0, err
 	}
 	last = positions[len(list)-1]
-	rest, err := askAll(ctx, s.background(selectFeed+`= $1`), []any{last}, scan)
+	rest, err := askAll(ctx, s.db.background(selectFeed+`= $1`), []any{last}, scan)
 	return append(list, rest...), last, err
 }

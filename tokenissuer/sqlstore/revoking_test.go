@@ -22,7 +22,7 @@ func bothDatabases(t *testing.T, test func(t *testing.T, s *Store)) {
 // heldFeed prevents all callers from taking a position until release is called.
 func heldFeed(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	tx, err := s.write.BeginTx(t.Context(), nil)
+	tx, err := s.db.write.BeginTx(t.Context(), nil)
 	must(t, err)
 	_, err = tx.ExecContext(t.Context(), `SELECT position FROM counters WHERE name = 'revocations' FOR UPDATE`)
 	must(t, err)
@@ -32,14 +32,14 @@ func heldFeed(t *testing.T, s *Store) (release func()) {
 // queueBehind starts the steps, in order, behind one that is held, which makes them share a transaction.
 func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) []<-chan error {
 	t.Helper()
-	line := s.steps.(*transactions).revoking
+	line := s.db.steps.(*transactions).revoking
 	begin := func(step func(context.Context) error) <-chan error {
 		result := make(chan error, 1)
 		go func() { result <- step(t.Context()) }()
 		return result
 	}
-	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revoke(ctx, revocation("first")) })}
-	tokentest.Eventually(t, "the first waits for the counter", func() bool { return s.write.Stats().InUse >= 2 && line.Waiting() == 0 })
+	results := []<-chan error{begin(func(ctx context.Context) error { return s.Revocations.Revoke(ctx, revocation("first")) })}
+	tokentest.Eventually(t, "the first waits for the counter", func() bool { return s.db.write.Stats().InUse >= 2 && line.Waiting() == 0 })
 	for i, step := range steps {
 		results = append(results, begin(step))
 		tokentest.Eventually(t, "the next one waits", func() bool { return line.Waiting() == i+1 })
@@ -50,7 +50,7 @@ func queueBehind(t *testing.T, s *Store, steps ...func(context.Context) error) [
 // recorded returns the content of the feed, by id.
 func recorded(t *testing.T, s *Store) map[string]store.Revocation {
 	t.Helper()
-	list, _, err := s.Revocations(t.Context(), store.FeedPosition{})
+	list, _, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	found := make(map[string]store.Revocation, len(list))
 	for _, r := range list {
@@ -61,7 +61,7 @@ func recorded(t *testing.T, s *Store) map[string]store.Revocation {
 
 func endStep(s *Store, id string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		list, err := s.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
+		list, err := s.Families.EndFamilies(ctx, store.FamilyFilter{ID: id}, ending())
 		if err == nil && (len(list) != 1 || list[0].ID != id || list[0].Kind != store.RevokeFamily) {
 			return fmt.Errorf("ending %q returned %v", id, list)
 		}
@@ -70,7 +70,7 @@ func endStep(s *Store, id string) func(context.Context) error {
 }
 
 func revokeStep(s *Store, list ...store.Revocation) func(context.Context) error {
-	return func(ctx context.Context) error { return s.Revoke(ctx, list...) }
+	return func(ctx context.Context) error { return s.Revocations.Revoke(ctx, list...) }
 }
 
 // TestRevocationsShareATransaction: callers that wait for the feed are recorded in one transaction, with the widest of the revocations of
@@ -79,8 +79,8 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	s := openPostgres(t, sharedDatabase(t))
 	f := declaredFamily("living")
 	f.TokenLifetime = time.Minute
-	must(t, storetest.Done(s.AddFamily(t.Context(), f)))
-	before, err := s.progress(t.Context(), Marks{})
+	must(t, storetest.Done(s.Families.AddFamily(t.Context(), f)))
+	before, err := s.db.progress(t.Context(), Marks{})
 	must(t, err)
 	release := heldFeed(t, s)
 	early, late := revocation("twice"), revocation("twice")
@@ -106,10 +106,10 @@ func TestRevocationsShareATransaction(t *testing.T) {
 	if got := found["twice"]; !got.ExpiresAt.Equal(late.ExpiresAt.Truncate(time.Microsecond)) || !got.IssuedUntil.Equal(early.IssuedUntil.Truncate(time.Microsecond)) {
 		t.Errorf("of two for one id the feed has %+v", got)
 	}
-	if got, err := s.Family(t.Context(), "living"); err != nil || got.RevokedAt.IsZero() {
+	if got, err := s.Families.Family(t.Context(), "living"); err != nil || got.RevokedAt.IsZero() {
 		t.Errorf("the family is %+v (%v)", got, err)
 	}
-	after, err := s.progress(t.Context(), Marks{})
+	after, err := s.db.progress(t.Context(), Marks{})
 	must(t, err)
 	if moved := after.Revocations - before.Revocations; moved != 2 {
 		t.Errorf("the feed moved by %d", moved)
@@ -125,7 +125,7 @@ func TestRevocationsShareOneTrip(t *testing.T) {
 	for _, result := range results {
 		must(t, <-result)
 	}
-	list, position, err := s.Revocations(t.Context(), store.FeedPosition{At: 1})
+	list, position, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{At: 1})
 	must(t, err)
 	if len(list) != 3 || position.At != 2 {
 		t.Errorf("behind the first are %v, up to position %d", list, position.At)
@@ -139,7 +139,7 @@ func TestRevocationsFailTogether(t *testing.T) {
 		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the commit fails' USING ERRCODE = 'XX000'; END $$`,
 		`CREATE CONSTRAINT TRIGGER late AFTER INSERT ON revocations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.id = 'poison') EXECUTE FUNCTION refuse()`,
 	} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	for name, poison := range map[string]func(context.Context) error{"a token": revokeStep(s, revocation("poison")), "a family": endStep(s, "poison")} {
@@ -158,7 +158,7 @@ func TestRevocationsFailTogether(t *testing.T) {
 			}
 		})
 	}
-	must(t, s.Revoke(t.Context(), revocation("later")))
+	must(t, s.Revocations.Revoke(t.Context(), revocation("later")))
 }
 
 // TestStepsOfOneTransactionShareAPosition: a step after one that took the position and failed takes it again.
@@ -167,7 +167,7 @@ func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
 	refused := errors.New("refused")
 	recording := func(id string, outcome error) job {
 		return job{do: func(ctx context.Context, tx session) error {
-			return errors.Join(g.store.record(ctx, tx, revocation(id)), outcome)
+			return errors.Join(g.store.db.record(ctx, tx, revocation(id)), outcome)
 		}}
 	}
 	held, release := g.hold(t.Context())
@@ -179,13 +179,13 @@ func TestStepsOfOneTransactionShareAPosition(t *testing.T) {
 			t.Errorf("step %d returned %v", i, err)
 		}
 	}
-	list, position, err := g.store.Revocations(t.Context(), store.FeedPosition{})
+	list, position, err := g.store.Revocations.Revocations(t.Context(), store.FeedPosition{})
 	must(t, err)
 	if len(list) != 2 || list[0].ID != "b" || list[1].ID != "d" || position.At != 1 {
 		t.Errorf("the feed has %v up to %d", list, position.At)
 	}
-	must(t, g.store.Revoke(t.Context(), revocation("e")))
-	if list, position, err = g.store.Revocations(t.Context(), store.FeedPosition{At: 1}); err != nil || len(list) != 1 || position.At != 2 {
+	must(t, g.store.Revocations.Revoke(t.Context(), revocation("e")))
+	if list, position, err = g.store.Revocations.Revocations(t.Context(), store.FeedPosition{At: 1}); err != nil || len(list) != 1 || position.At != 2 {
 		t.Errorf("behind them are %v up to %d (%v)", list, position.At, err)
 	}
 }
@@ -201,22 +201,22 @@ func TestCredentialsOfAUserWhoDoesNotStand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothDatabases(t, func(t *testing.T, s *Store) {
-				must(t, s.AddUser(t.Context(), newUser("ada"), true))
+				must(t, s.Users.AddUser(t.Context(), newUser("ada"), true))
 				declared := newFamily("declared", "ada")
-				declared.UserDeclared = true
-				must(t, errors.Join(storetest.Done(s.AddFamily(t.Context(), newFamily("f", "ada"))), storetest.Done(s.AddFamily(t.Context(), newFamily("g", "ada"))), storetest.Done(s.AddFamily(t.Context(), declared))))
-				must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()})))
-				_, err := s.write.ExecContext(t.Context(), change)
+				declared.User.Declared = true
+				must(t, errors.Join(storetest.Done(s.Families.AddFamily(t.Context(), newFamily("f", "ada"))), storetest.Done(s.Families.AddFamily(t.Context(), newFamily("g", "ada"))), storetest.Done(s.Families.AddFamily(t.Context(), declared))))
+				must(t, storetest.Used(s.Families.RotateRefreshToken(t.Context(), "f", 1, store.Rotation{At: time.Now()})))
+				_, err := s.db.write.ExecContext(t.Context(), change)
 				must(t, err)
 				for step, err := range map[string]error{
-					"rotate": storetest.Used(s.RotateRefreshToken(t.Context(), "f", 2, store.Rotation{At: time.Now()})),
-					"redeem": storetest.Used(s.RedeemCode(t.Context(), "g", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 5})),
+					"rotate": storetest.Used(s.Families.RotateRefreshToken(t.Context(), "f", 2, store.Rotation{At: time.Now()})),
+					"redeem": storetest.Used(s.Families.RedeemCode(t.Context(), "g", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 5})),
 				} {
 					if !errors.Is(err, storetest.Refused(store.UserChanged)) {
 						t.Errorf("%s: %v", step, err)
 					}
 				}
-				must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "declared", 1, store.Rotation{At: time.Now()})))
+				must(t, storetest.Used(s.Families.RotateRefreshToken(t.Context(), "declared", 1, store.Rotation{At: time.Now()})))
 			})
 		})
 	}

@@ -39,8 +39,8 @@ func TestT22OnlyDigestsAreStored(t *testing.T) {
 		id := fmt.Sprint("app ", i)
 		rotated := oauth.NewClientSecret()
 		secrets = append(secrets, addClient(t, s, id), rotated)
-		must(t, s.RotateClientSecret(t.Context(), id,
-			store.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour)))
+		must(t, s.Clients.ChangeClient(t.Context(), id,
+			store.RotateSecret(store.ClientSecret{Digest: rotated.Digest(), CreatedAt: time.Now()}, time.Now().Add(time.Hour))))
 	}
 	look := func() {
 		t.Helper()
@@ -64,14 +64,12 @@ func TestK6UnsealedKeyLeavesTheFiles(t *testing.T) {
 	s := openAt(t, path)
 	private := []byte(oauth.NewClientSecret().Reveal())
 	key := store.StoredKey{ID: "k", Algorithm: oauth.ES256, Private: private}
-	must(t, s.AddFirstSigningKey(t.Context(), key))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key)))
 	if !filesHold(t, path, private) {
 		t.Fatal("the search does not find what is there")
 	}
 	sealed := store.StoredKey{ID: "k", Private: []byte("sealed"), SealedWith: "kek"}
-	if done, err := s.ReplaceSigningKeys(t.Context(), store.KeyChange{Was: key, Becomes: sealed}); err != nil || !done {
-		t.Fatal(done, err)
-	}
+	must(t, s.Keys.ChangeKeys(t.Context(), store.ReplaceKeys(store.KeyReplacement{Was: key, Becomes: sealed})))
 	if filesHold(t, path, private) {
 		t.Error("the unsealed key is still in the files")
 	}
@@ -87,17 +85,17 @@ func TestT22NoCredentialOfPeopleIsStored(t *testing.T) {
 	must(t, err)
 	ada := newUser("ada")
 	ada.PasswordHash = hash
-	must(t, s.AddUser(t.Context(), ada, true))
-	must(t, storetest.Done(s.AddFamily(t.Context(), newFamily("family", "ada"))))
-	must(t, storetest.Used(s.RedeemCode(t.Context(), "family", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 3})))
-	must(t, storetest.Used(s.RotateRefreshToken(t.Context(), "family", 1, store.Rotation{At: time.Now()})))
+	must(t, s.Users.AddUser(t.Context(), ada, true))
+	must(t, storetest.Done(s.Families.AddFamily(t.Context(), newFamily("family", "ada"))))
+	must(t, storetest.Used(s.Families.RedeemCode(t.Context(), "family", store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 3})))
+	must(t, storetest.Used(s.Families.RotateRefreshToken(t.Context(), "family", 1, store.Rotation{At: time.Now()})))
 	if filesHold(t, path, []byte(password.Reveal())) {
 		t.Error("a file holds the password")
 	}
 	if !filesHold(t, path, []byte(hash.Reveal())) {
 		t.Error("the search does not find what is there")
 	}
-	rows, err := s.read.db.QueryContext(t.Context(), `SELECT * FROM families`)
+	rows, err := s.db.read.db.QueryContext(t.Context(), `SELECT * FROM families`)
 	must(t, err)
 	columns, err := rows.Columns()
 	must(t, errors.Join(err, rows.Close()))

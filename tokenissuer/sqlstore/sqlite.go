@@ -35,13 +35,14 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	if err != nil {
 		return fail(err)
 	}
-	s := newSQLite(database, options, database.TruncateLog, database.Backup)
-	if s, err = open(ctx, s, s.migrate); err != nil {
+	db := newSQLite(database, options, database.TruncateLog, database.Backup)
+	s, err := open(ctx, db, db.migrate)
+	if err != nil {
 		return fail(err)
 	}
 	if !database.Checked {
 		// Queries that meet the damage fail until a backup is restored.
-		s.later(func(ctx context.Context) {
+		db.later(func(ctx context.Context) {
 			if err := database.CheckAll(ctx); err != nil && ctx.Err() == nil {
 				options.warn("%v", sqlite.Explain(err))
 			}
@@ -55,8 +56,8 @@ func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	var s *Store
 	database, err := sqlite.OpenMemory()
 	if err == nil {
-		s = newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up"))
-		s, err = open(ctx, s, func(ctx context.Context) error { return makeSchema(ctx, s.write) })
+		db := newSQLite(database, options, eraseNothing, noBackup("the store does not last: there is nothing to back up"))
+		s, err = open(ctx, db, func(ctx context.Context) error { return makeSchema(ctx, db.write) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite database in memory: %w", err)
@@ -64,12 +65,12 @@ func OpenMemory(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-func newSQLite(database *sqlite.Database, options Options, erase func(context.Context) error, backup func(context.Context, string) error) *Store {
-	return &Store{
-		write: database.Write, read: handle{db: database.Read}, feed: handle{db: database.Read}, options: options,
+func newSQLite(file *sqlite.Database, options Options, erase func(context.Context) error, backup func(context.Context, string) error) *database {
+	return &database{
+		write: file.Write, read: handle{db: file.Read}, feed: handle{db: file.Read}, options: options,
 		dialect: dialect{
 			goose: goose.DialectSQLite3, erase: erase, backup: backup,
-			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, database, options) },
+			newRunner: func(ctx context.Context) (runner, error) { return newGroupCommit(ctx, file, options) },
 			dropSome:  `DELETE FROM %[1]s WHERE %[2]s < $1 AND rowid IN (SELECT rowid FROM %[1]s WHERE %[2]s < $1 ORDER BY %[2]s LIMIT $2)`,
 		},
 	}
@@ -90,7 +91,7 @@ func noBackup(why NoBackup) func(context.Context, string) error {
 // SQLite file that is in use in any other way: the content of its log would be missing. The error is a NoBackup for a database of a
 // server and for one in memory.
 func (s *Store) Backup(ctx context.Context, path string) error {
-	err := s.dialect.backup(ctx, path)
+	err := s.db.dialect.backup(ctx, path)
 	if err != nil && !errors.As(err, new(NoBackup)) {
 		return fmt.Errorf("writing a backup to %s: %w", path, err)
 	}

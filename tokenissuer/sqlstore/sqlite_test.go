@@ -48,7 +48,7 @@ func must(t testing.TB, err error) {
 func addClient(t testing.TB, s *Store, id string) oauth.Secret {
 	t.Helper()
 	secret := oauth.NewClientSecret()
-	must(t, s.AddClient(context.Background(), newClient(id, secret)))
+	must(t, s.Clients.AddClient(context.Background(), newClient(id, secret)))
 	return secret
 }
 
@@ -80,14 +80,14 @@ func TestSQLite(t *testing.T) {
 			if !strings.Contains(message, "the write-ahead log is in use") {
 				t.Errorf("warning: %s", message)
 			}
-		})
+		}).Store
 	})
 }
 
 func TestSQLiteDurable(t *testing.T) {
 	storetest.RunDurable(t, func(t *testing.T) func() store.Store {
 		path := newPath(t)
-		return func() store.Store { return openAt(t, path) }
+		return func() store.Store { return openAt(t, path).Store }
 	})
 }
 
@@ -100,7 +100,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		db        *sql.DB
 		queryOnly string
 		timeout   string
-	}{{"writer", s.write, "0", "0"}, {"reader", s.read.db, "1", "2000"}} {
+	}{{"writer", s.db.write, "0", "0"}, {"reader", s.db.read.db, "1", "2000"}} {
 		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": pool.timeout, "foreign_keys": "1",
 			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
 		for range pool.db.Stats().MaxOpenConnections {
@@ -145,17 +145,17 @@ func TestPathsAreNames(t *testing.T) {
 func TestReadersDoNotWait(t *testing.T) {
 	s := openAt(t, newPath(t))
 	addClient(t, s, "app")
-	tx, err := s.write.BeginTx(t.Context(), nil)
+	tx, err := s.db.write.BeginTx(t.Context(), nil)
 	must(t, err)
 	_, err = tx.ExecContext(t.Context(), `UPDATE clients SET disabled = $1 WHERE id = $2`, true, "app")
 	must(t, err)
-	c, err := s.Client(t.Context(), "app")
+	c, err := s.Clients.Client(t.Context(), "app")
 	must(t, err)
 	if c.Disabled {
 		t.Error("a reader saw what is not committed")
 	}
 	must(t, tx.Commit())
-	c, err = s.Client(t.Context(), "app")
+	c, err = s.Clients.Client(t.Context(), "app")
 	must(t, err)
 	if !c.Disabled {
 		t.Error("a reader did not see what is committed")
@@ -176,43 +176,43 @@ func TestForeignWriter(t *testing.T) {
 	lockTimeout = 100 * time.Millisecond
 	path := newPath(t)
 	s, foreign := openAt(t, path), openAt(t, path)
-	tx, err := foreign.write.BeginTx(t.Context(), nil)
+	tx, err := foreign.db.write.BeginTx(t.Context(), nil)
 	must(t, err)
-	if err := s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())); err == nil {
+	if err := s.Clients.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())); err == nil {
 		t.Error("a step succeeded under a foreign lock")
 	}
 	must(t, tx.Rollback())
-	inTime(t, "a step", func() error { return s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())) })
+	inTime(t, "a step", func() error { return s.Clients.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())) })
 }
 
 // TestStepsAreWhole breaks the second half of each step. The first half must be rolled back.
 func TestStepsAreWhole(t *testing.T) {
 	s := openAt(t, newPath(t))
 	addClient(t, s, "app")
-	before, err := s.Client(t.Context(), "app")
+	before, err := s.Clients.Client(t.Context(), "app")
 	must(t, err)
 	for _, statement := range []string{`DROP TABLE counters`, `CREATE TRIGGER no_secrets BEFORE INSERT ON client_secrets
 		BEGIN SELECT RAISE(ABORT, 'broken'); END`} {
-		_, err := s.write.ExecContext(t.Context(), statement)
+		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
 	}
 	for name, err := range map[string]error{
-		"DisableClient":      s.DisableClient(t.Context(), "app", revocation("app")),
-		"RemoveClient":       s.RemoveClient(t.Context(), "app", revocation("app")),
-		"RotateClientSecret": s.RotateClientSecret(t.Context(), "app", store.ClientSecret{CreatedAt: time.Now()}, time.Now()),
-		"AddClient":          s.AddClient(t.Context(), newClient("other", oauth.NewClientSecret())),
+		"DisableClient":      s.Clients.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))),
+		"RemoveClient":       s.Clients.RemoveClient(t.Context(), "app", revocation("app")),
+		"RotateClientSecret": s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(store.ClientSecret{CreatedAt: time.Now()}, time.Now())),
+		"AddClient":          s.Clients.AddClient(t.Context(), newClient("other", oauth.NewClientSecret())),
 	} {
 		if err == nil {
 			t.Errorf("%s succeeded on a broken database", name)
 		}
 	}
-	list, err := s.Clients(t.Context())
+	list, err := s.Clients.Clients(t.Context())
 	must(t, err)
 	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || list[0].Secrets[0] != before.Secrets[0] {
 		t.Errorf("half of a step stayed: %+v", list)
 	}
 	var subjects int
-	must(t, s.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
+	must(t, s.db.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
 	if subjects != 1 {
 		t.Errorf("%d ids are taken, want one", subjects)
 	}
@@ -221,10 +221,10 @@ func TestStepsAreWhole(t *testing.T) {
 // TestTM1StandInIsNobody: the row that is read for unknown clients is not a client.
 func TestTM1StandInIsNobody(t *testing.T) {
 	s := openAt(t, newPath(t))
-	if c, err := s.Client(t.Context(), standIn); !errors.Is(err, store.ErrNotFound) {
+	if c, err := s.Clients.Client(t.Context(), standIn); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if list, err := s.Clients(t.Context()); err != nil || len(list) != 0 {
+	if list, err := s.Clients.Clients(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 	if err := store.ValidateID(standIn); err == nil {

@@ -29,7 +29,7 @@ func TestK5ModesWhateverTheUmask(t *testing.T) {
 		old := syscall.Umask(mask)
 		s, err := OpenSQLite(t.Context(), path, Options{})
 		if err == nil {
-			err = s.AddClient(t.Context(), newClient("app", oauth.NewClientSecret()))
+			err = s.Clients.AddClient(t.Context(), newClient("app", oauth.NewClientSecret()))
 		}
 		syscall.Umask(old)
 		must(t, err)
@@ -70,7 +70,7 @@ func TestK5OpenFilesAreTightened(t *testing.T) {
 	if len(warnings) != 4 {
 		t.Errorf("there are %d warnings, want 4: %q", len(warnings), warnings)
 	}
-	_, err = s.Client(t.Context(), "app")
+	_, err = s.Clients.Client(t.Context(), "app")
 	must(t, err)
 	must(t, s.Close())
 }

@@ -21,22 +21,22 @@ type durableStep struct {
 
 var durableSteps = []durableStep{
 	{"rotate", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		return storetest.Used(s.RotateRefreshToken(b.Context(), benchFamily(n), 1, store.Rotation{At: time.Now()}))
+		return storetest.Used(s.Families.RotateRefreshToken(b.Context(), benchFamily(n), 1, store.Rotation{At: time.Now()}))
 	}},
 	{"redeem", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		return storetest.Used(s.RedeemCode(b.Context(), benchFamily(n), store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 5}))
+		return storetest.Used(s.Families.RedeemCode(b.Context(), benchFamily(n), store.Redemption{At: time.Now(), Generation: 1, ExpiresAt: time.Now().Add(time.Hour), MaxFailures: 5}))
 	}},
 	{"new family", nil, func(b *testing.B, s *Store, n int) error {
-		return storetest.Done(s.AddFamily(b.Context(), newBenchFamily(n, "")))
+		return storetest.Done(s.Families.AddFamily(b.Context(), newBenchFamily(n, "")))
 	}},
 	{"new family of a request", nil, func(b *testing.B, s *Store, n int) error {
-		return storetest.Done(s.AddFamily(b.Context(), newBenchFamily(n, fmt.Sprint("request ", n))))
+		return storetest.Done(s.Families.AddFamily(b.Context(), newBenchFamily(n, fmt.Sprint("request ", n))))
 	}},
 	{"revoke a token", nil, func(b *testing.B, s *Store, n int) error {
-		return s.Revoke(b.Context(), store.Revocation{Kind: store.RevokeToken, ID: benchFamily(n), ExpiresAt: time.Now().Add(time.Hour)})
+		return s.Revocations.Revoke(b.Context(), store.Revocation{Kind: store.RevokeToken, ID: benchFamily(n), ExpiresAt: time.Now().Add(time.Hour)})
 	}},
 	{"end a family", addBenchFamilies, func(b *testing.B, s *Store, n int) error {
-		_, err := s.EndFamilies(b.Context(), store.FamilyFilter{ID: benchFamily(n)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
+		_, err := s.Families.EndFamilies(b.Context(), store.FamilyFilter{ID: benchFamily(n)}, store.Ending{At: time.Now(), Until: time.Now().Add(time.Hour)})
 		return err
 	}},
 }
@@ -46,7 +46,7 @@ func benchFamily(n int) string { return fmt.Sprintf("%08x-%d", uint32(n)*2654435
 
 func newBenchFamily(n int, request string) *store.TokenFamily {
 	f := declaredFamily(benchFamily(n))
-	f.Generation = 1
+	f.Refresh.Generation = 1
 	f.Code = store.CodeBinding{RequestID: request, RedirectURI: "https://app.example/", ExpiresAt: time.Now().Add(time.Minute)}
 	return f
 }
@@ -57,7 +57,7 @@ func addBenchFamilies(b *testing.B, s *Store, count int) {
 	for range 64 {
 		group.Go(func() {
 			for n := int(next.Add(1)) - 1; n < count; n = int(next.Add(1)) - 1 {
-				if err := storetest.Done(s.AddFamily(b.Context(), newBenchFamily(n, ""))); err != nil {
+				if err := storetest.Done(s.Families.AddFamily(b.Context(), newBenchFamily(n, ""))); err != nil {
 					b.Error(err)
 					return
 				}

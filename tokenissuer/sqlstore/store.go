@@ -1,6 +1,6 @@
-// Package sqlstore implements store.Store in an SQL database: SQLite in a file or in memory, or a PostgreSQL database that any number of
-// nodes share. All dialects share one set of statements. What differs is in the struct dialect and in the files that open a database
-// (sqlite.go, postgres.go).
+// Package sqlstore implements the parts of a store.Store in an SQL database: SQLite in a file or in memory, or a PostgreSQL database that
+// any number of nodes share. All dialects share one set of statements. What differs is in the struct dialect and in the files that open a
+// database (sqlite.go, postgres.go).
 //
 // Every step of the protocol is atomic and durable, on a connection for writing. In SQLite, concurrent steps share one transaction
 // (groupcommit.go). In PostgreSQL each step is its own transaction (transactions.go), except that revocations share one (revoking.go).
@@ -13,7 +13,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -22,8 +21,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-var _ store.Store = (*Store)(nil)
 
 // Options are optional settings of a Store.
 type Options struct {
@@ -67,16 +64,44 @@ func unavailable(err error) error {
 	return store.Unavailable(err)
 }
 
-// Store is a store.Store in an SQL database. Open one with OpenSQLite, OpenMemory or OpenPostgres.
+// Store is a store in an SQL database. Open one with OpenSQLite, OpenMemory or OpenPostgres.
 type Store struct {
-	dialect  dialect
-	options  Options
-	write    *sql.DB
-	read     handle // for requests
-	feed     handle // for queries that no request waits for
-	steps    runner // nil until the schema exists
-	dropping dropPaces
-	bindKeys atomic.Pointer[func(store.KeyStep) (store.StoredKey, error)] // nil: BindKeys was not called
+	store.Store
+	db   *database
+	keys *signingKeys
+}
+
+// newStore returns the store in an open database.
+func newStore(db *database) *Store {
+	keys := &signingKeys{db: db}
+	return &Store{db: db, keys: keys, Store: store.Store{
+		Clients: clients{db}, Users: users{db}, Identities: identities{db}, PersonalTokens: personalTokens{db}, Families: families{db},
+		Logouts: logouts{db}, Keys: keys, Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db},
+		Housekeeping: &housekeeping{db, newDropPaces()}, Connection: db,
+	}}
+}
+
+// The parts of a Store.
+type (
+	clients        struct{ db *database }
+	users          struct{ db *database }
+	identities     struct{ db *database }
+	personalTokens struct{ db *database }
+	families       struct{ db *database }
+	logouts        struct{ db *database }
+	revocations    struct{ db *database }
+	declarations   struct{ db *database }
+	attempts       struct{ db *database }
+)
+
+// database is an open database, which the parts of a Store share.
+type database struct {
+	dialect dialect
+	options Options
+	write   *sql.DB
+	read    handle // for requests
+	feed    handle // for queries that no request waits for
+	steps   runner // nil until the schema exists
 	// endLater ends the goroutine of later; nil: there is none.
 	endLater func()
 	// prepared are the statements of the hot path, by their text before the dialect's additions.
@@ -135,7 +160,7 @@ type dialect struct {
 	estimate string
 	// backup copies the database into a new file, or returns a NoBackup.
 	backup func(ctx context.Context, path string) error
-	// newRunner starts the runner once the schema exists. The Store closes it.
+	// newRunner starts the runner once the schema exists. The database closes it.
 	newRunner func(ctx context.Context) (runner, error)
 }
 
@@ -143,47 +168,47 @@ func (d dialect) concurrent() bool { return d.server != nil }
 
 // Ping returns an error unless the database answers a reader and lets a writer write. Only a write detects a full disk, or a standby that
 // does not confirm.
-func (s *Store) Ping(ctx context.Context) error {
+func (db *database) Ping(ctx context.Context) error {
 	var one int
-	if err := askOne(ctx, s.background(`SELECT 1`), nil, &one); err != nil {
+	if err := askOne(ctx, db.background(`SELECT 1`), nil, &one); err != nil {
 		return fmt.Errorf("asking the database: %w", err)
 	}
 	touch := func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE counters SET position = position + 1 WHERE name = 'pings'`))
 	}
-	if !s.dialect.concurrent() {
-		return s.statement(ctx, "writing to the database", touch)
+	if !db.dialect.concurrent() {
+		return db.statement(ctx, "writing to the database", touch)
 	}
 	// A connection that no request uses: many requests do not mean that the database is down.
-	if err := touch(ctx, session{querier: s.feed.db}); err != nil {
+	if err := touch(ctx, session{querier: db.feed.db}); err != nil {
 		return unavailable(fmt.Errorf("writing to the database: %w", err))
 	}
 	return nil
 }
 
 // later runs do in the background, until it returns or the store is closed.
-func (s *Store) later(do func(context.Context)) {
+func (db *database) later(do func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); do(ctx) }()
-	s.endLater = func() { cancel(); <-ended }
+	db.endLater = func() { cancel(); <-ended }
 }
 
 // Close closes the store. A second call does nothing.
-func (s *Store) Close() error {
-	if s.endLater != nil {
-		s.endLater()
+func (db *database) Close() error {
+	if db.endLater != nil {
+		db.endLater()
 	}
-	if s.steps != nil {
-		s.steps.Close()
+	if db.steps != nil {
+		db.steps.Close()
 	}
-	s.dialect.notify.Close()
-	if s.dialect.server != nil {
-		s.dialect.server.Hurry()
+	db.dialect.notify.Close()
+	if db.dialect.server != nil {
+		db.dialect.server.Hurry()
 	}
 	// The handles close the statements with their connections. Readers go first: the last connection that closes an SQLite file truncates
 	// its log, and must be able to write.
-	if err := errors.Join(s.feed.db.Close(), s.read.db.Close(), s.write.Close()); err != nil {
+	if err := errors.Join(db.feed.db.Close(), db.read.db.Close(), db.write.Close()); err != nil {
 		return fmt.Errorf("closing the database: %w", err)
 	}
 	return nil
@@ -192,11 +217,11 @@ func (s *Store) Close() error {
 // Clock returns the time of the database's clock, which is the same for every node, or the zero time when the database has no clock of
 // its own.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	if s.dialect.clock == "" {
+	if s.db.dialect.clock == "" {
 		return time.Time{}, nil
 	}
 	var now int64
-	if err := askOne(ctx, s.background(s.dialect.clock), nil, &now); err != nil {
+	if err := askOne(ctx, s.db.background(s.db.dialect.clock), nil, &now); err != nil {
 		return time.Time{}, fmt.Errorf("asking for the time: %w", err)
 	}
 	return time.UnixMicro(now).UTC(), nil
@@ -207,31 +232,31 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 //
 // When ctx ends, step may return while do still runs. do must therefore use the context that it is given, and share with the caller only
 // data that the caller does not touch after an error.
-func (s *Store) step(ctx context.Context, name string, do work) error {
-	return s.run(ctx, job{name: name, do: do})
+func (db *database) step(ctx context.Context, name string, do work) error {
+	return db.run(ctx, job{name: name, do: do})
 }
 
 // announcedStep is step for a change that other nodes are notified of.
-func (s *Store) announcedStep(ctx context.Context, name string, do work) error {
-	return s.announced(ctx, job{name: name, do: do})
+func (db *database) announcedStep(ctx context.Context, name string, do work) error {
+	return db.announced(ctx, job{name: name, do: do})
 }
 
-func (s *Store) announced(ctx context.Context, j job) error {
-	err := s.run(ctx, j)
+func (db *database) announced(ctx context.Context, j job) error {
+	err := db.run(ctx, j)
 	if err == nil {
-		s.dialect.notify.Tell()
+		db.dialect.notify.Tell()
 	}
 	return err
 }
 
 // statement is step for a do that is a single statement. It is cheaper.
-func (s *Store) statement(ctx context.Context, name string, do work) error {
-	return s.run(ctx, job{name: name, do: do, single: true})
+func (db *database) statement(ctx context.Context, name string, do work) error {
+	return db.run(ctx, job{name: name, do: do, single: true})
 }
 
-func (s *Store) run(ctx context.Context, j job) error {
-	if err := s.steps.Run(ctx, j); err != nil {
-		s.options.failed(err)
+func (db *database) run(ctx context.Context, j job) error {
+	if err := db.steps.Run(ctx, j); err != nil {
+		db.options.failed(err)
 		return unavailable(fmt.Errorf("%s: %w", j.name, err))
 	}
 	return nil

@@ -56,8 +56,8 @@ func freeSubject(ctx context.Context, tx session, id string, at time.Time) error
 }
 
 // HadUser reports whether the id belongs or belonged to a user.
-func (s *Store) HadUser(ctx context.Context, userID string) (bool, error) {
-	had, err := askFor(ctx, s.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
+func (s users) HadUser(ctx context.Context, userID string) (bool, error) {
+	had, err := askFor(ctx, s.db.text(`SELECT EXISTS (SELECT 1 FROM subjects WHERE id = $1 AND kind = 'user')`), []any{possible(userID)},
 		func(row scanner) (had bool, err error) { return had, row.Scan(&had) })
 	if err != nil {
 		return false, fmt.Errorf("asking for an id: %w", err)

@@ -35,8 +35,8 @@ const (
 // clients and users cannot share an id.
 const standInUser = standIn + " user"
 
-// addStandInUser stores the stand-in, once. Its hash has the most common length, and no scheme.
-func (s *Store) addStandInUser(ctx context.Context) error {
+// addStandIn stores the stand-in, once. Its hash has the most common length, and no scheme.
+func (s users) addStandIn(ctx context.Context) error {
 	err := s.AddUser(ctx, &store.User{
 		ID: standInUser, Email: standInUser, Name: "Stands in for every user that does not exist", Organisation: standIn,
 		Role: store.RoleMember, Status: store.UserDisabled, PasswordHash: oauth.NewSecret(strings.Repeat("-", 97)),
@@ -48,13 +48,13 @@ func (s *Store) addStandInUser(ctx context.Context) error {
 }
 
 // User returns the user of that id.
-func (s *Store) User(ctx context.Context, id string) (*store.User, error) {
-	return findUser(ctx, s.text(selectUsers+whereUser), id)
+func (s users) User(ctx context.Context, id string) (*store.User, error) {
+	return findUser(ctx, s.db.text(selectUsers+whereUser), id)
 }
 
 // UserByEmail returns the user with that canonical address.
-func (s *Store) UserByEmail(ctx context.Context, email string) (*store.User, error) {
-	return findUser(ctx, s.text(selectUsers+whereEmail), email)
+func (s users) UserByEmail(ctx context.Context, email string) (*store.User, error) {
+	return findUser(ctx, s.db.text(selectUsers+whereEmail), email)
 }
 
 func findUser(ctx context.Context, q query, key string) (*store.User, error) {
@@ -69,12 +69,12 @@ func findUser(ctx context.Context, q query, key string) (*store.User, error) {
 }
 
 // Users lists the users of an organisation, or all if the organisation is empty, sorted by the bytes of their ids.
-func (s *Store) Users(ctx context.Context, organisation string) ([]*store.User, error) {
+func (s users) Users(ctx context.Context, organisation string) ([]*store.User, error) {
 	query, args := selectUsers+` WHERE id <> $1`, []any{standInUser}
 	if organisation != "" {
 		query, args = query+` AND organisation = $2`, append(args, possible(organisation))
 	}
-	list, err := askAll(ctx, s.text(query), args, scanUser)
+	list, err := askAll(ctx, s.db.text(query), args, scanUser)
 	if err != nil {
 		return nil, fmt.Errorf("listing users: %w", err)
 	}
@@ -125,10 +125,10 @@ func groupNames(groups []string) string {
 
 // AddUser registers a user with its identities. The id of a removed user stays taken for a while, like that of a removed client. The
 // address does not.
-func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDeclared bool, identities ...store.Identity) error {
+func (s users) AddUser(ctx context.Context, user *store.User, organisationDeclared bool, identities ...store.Identity) error {
 	u, linked := *user, slices.Clone(identities)
 	u.External = u.External || len(linked) > 0
-	return s.step(ctx, "adding user", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if !organisationDeclared {
 			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
 				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
@@ -155,8 +155,8 @@ func (s *Store) AddUser(ctx context.Context, user *store.User, organisationDecla
 }
 
 // ChangeUser makes the change and, unless tokens are kept, ends every family of the user.
-func (s *Store) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
-	return s.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+func (s users) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	return s.db.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		ends, err := changeUser(ctx, tx, userID, change, end)
 		if err != nil || !ends {
 			return nil, err
@@ -171,7 +171,7 @@ func (s *Store) ChangeUser(ctx context.Context, userID string, change store.User
 		if err != nil {
 			return nil, err
 		}
-		return s.endFamiliesOf(ctx, tx, userID, end, append(ended, tokens...)...)
+		return s.db.endFamiliesOf(ctx, tx, userID, end, append(ended, tokens...)...)
 	})
 }
 
@@ -237,8 +237,8 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 func isTwice(err error) bool { return postgres.Code(err) == "23505" }
 
 // RehashPassword replaces the hash old. It does nothing if the user does not exist or has another hash.
-func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
-	return s.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
+func (s users) RehashPassword(ctx context.Context, userID string, old, hash oauth.Secret) error {
+	return s.db.step(ctx, "rehashing password", func(ctx context.Context, tx session) error {
 		_, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $1, password_scheme = $2
 			WHERE id = $3 AND password_hash = $4`,
 			hash.Reveal(), passwords.SchemeOf(hash), userID, old.Reveal())
@@ -247,8 +247,8 @@ func (s *Store) RehashPassword(ctx context.Context, userID string, old, hash oau
 }
 
 // RemoveUser deletes the user with its consents and ends every family. Its id stays taken for a while or for ever.
-func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
-	return s.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
+func (s users) RemoveUser(ctx context.Context, userID string, end store.Ending) ([]store.Revocation, error) {
+	return s.db.endingStep(ctx, "removing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
 		if err := mustHit(tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, possible(userID))); err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (s *Store) RemoveUser(ctx context.Context, userID string, end store.Ending)
 				return nil, err
 			}
 		}
-		return s.endFamiliesOf(ctx, tx, userID, end, tokens...)
+		return s.db.endFamiliesOf(ctx, tx, userID, end, tokens...)
 	})
 }
 
@@ -276,8 +276,8 @@ const selectSchemes = `WITH RECURSIVE found(scheme) AS (
 	SELECT scheme FROM found WHERE scheme IS NOT NULL`
 
 // PasswordSchemes lists the distinct schemes of the stored hashes.
-func (s *Store) PasswordSchemes(ctx context.Context) ([]string, error) {
-	list, err := askAll(ctx, s.text(selectSchemes), nil, func(row scanner) (scheme string, err error) {
+func (s users) PasswordSchemes(ctx context.Context) ([]string, error) {
+	list, err := askAll(ctx, s.db.text(selectSchemes), nil, func(row scanner) (scheme string, err error) {
 		err = row.Scan(&scheme)
 		return scheme, err
 	})

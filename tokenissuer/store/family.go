@@ -14,33 +14,62 @@ import (
 // (see credential.go). Every one that was ever issued is therefore recognised as long as the record exists, and using one is a single
 // conditional update of the record.
 type TokenFamily struct {
+	ID   string
+	User FamilyUser
+	Grant
+	SignIn SignIn
+	// Actor is the admin who created the family, if one did.
+	Actor Actor
+	// Note helps a person recognise the family on the account page, such as the browser of a session.
+	Note string
+	Validity
+	// Code is the binding of the authorization code; the zero value: the family never had a code.
+	Code    CodeBinding
+	Refresh RefreshState
+
+	// Preconditions must hold at the moment the family is stored. Stores check them and do not keep them.
+	Preconditions Preconditions
+	// TellsLogout requests a notice to the client when the session SignIn.SessionID ends, which Preconditions must name too. Stores record
+	// this with the session instead of the family; see LogoutStore.
+	TellsLogout bool
+}
+
+// FamilyUser is the user of a family.
+type FamilyUser struct {
 	ID string
-	// UserID and UserVersion are the user and the user's version when the family was created.
-	UserID      string
-	UserVersion string
-	// UserDeclared reports that the user is declared in the configuration. UserVersion is then not compared with a stored user.
-	UserDeclared bool
-	ClientID     string
+	// Version is the user's version when the family was created.
+	Version string
+	// Declared reports that the user is declared in the configuration. Version is then not compared with a stored user.
+	Declared bool
+}
+
+// Grant is what a family was granted.
+type Grant struct {
+	ClientID string
 	// Origin is the grant that created the family. It determines the lifetime of access tokens.
 	Origin oauth.GrantType
 	Scopes oauth.Scopes
+	// Audience lists the requested resources (RFC 8707); empty: the issuer's own audience.
+	Audience []string
+	// Claims is the claims request parameter (OpenID Connect Core 1.0 §5.5), as package token encodes it; empty: there was none.
+	Claims string
+}
+
+// SignIn is the authentication from which a family results.
+type SignIn struct {
 	// SessionID is the browser session in which the family was approved, and the sid of its ID tokens; empty: there was none. A
 	// HostSession ends with that session.
 	SessionID string
 	// Provider is the identity provider at which the user signed in; empty: the user signed in with a password stored here.
 	Provider string
-	// Claims is the claims request parameter (OpenID Connect Core 1.0 §5.5), as package token encodes it; empty: there was none.
-	Claims string
-	// Audience lists the requested resources (RFC 8707); empty: the issuer's own audience.
-	Audience []string
-	// Actor is the admin who created the family, if one did.
-	Actor Actor
-	// Note helps a person recognise the family on the account page, such as the browser of a session.
-	Note string
 	// Proof is how the user authenticated.
 	Proof Proof
-	// AuthTime is when the user authenticated; zero: unknown, or the user did not.
-	AuthTime  time.Time
+	// Time is when the user authenticated; zero: unknown, or the user did not.
+	Time time.Time
+}
+
+// Validity is the time in which a family and its access tokens are valid.
+type Validity struct {
 	CreatedAt time.Time
 	// ExpiresAt is when the family can no longer be used to obtain tokens. Access tokens issued before may live longer, and the record is
 	// therefore kept for MaxLifetime after it. Until its code is redeemed a family has no access tokens, and ExpiresAt is MaxLifetime
@@ -48,17 +77,12 @@ type TokenFamily struct {
 	ExpiresAt time.Time
 	// RevokedAt is when the family was revoked; zero: it was not.
 	RevokedAt time.Time
+	// TokenLifetime is the longest lifetime of the family's access tokens, whatever the configuration says later.
+	TokenLifetime time.Duration
+}
 
-	// Preconditions must hold at the moment the family is stored. Stores check them and do not keep them.
-	Preconditions Preconditions
-
-	// TellsLogout requests a notice to the client when the session SessionID ends, which Preconditions must name too. Stores record this
-	// with the session instead of the family; see LogoutStore.
-	TellsLogout bool
-
-	// Code is the binding of the authorization code; the zero value: the family never had a code.
-	Code CodeBinding
-
+// RefreshState is the state of a family's refresh tokens.
+type RefreshState struct {
 	// Generation is the number of the newest refresh token; 0: there is none.
 	Generation int64
 	// RotatedAt is when the newest refresh token was issued, or when a session was last used.
@@ -66,9 +90,6 @@ type TokenFamily struct {
 	// RotatedBy is a keyed digest of the address and the user agent family that requested the newest refresh token. Empty: unknown, or
 	// the token was not issued by a refresh.
 	RotatedBy string
-
-	// TokenLifetime is the longest lifetime of the family's access tokens, whatever the configuration says later.
-	TokenLifetime time.Duration
 }
 
 // Proof is how a user authenticated (OpenID Connect Core 1.0 §2). The zero value says nothing.
@@ -85,7 +106,7 @@ const tokenSlack = SessionTouch + time.Hour
 
 // RevokedUntil returns until when a revocation of the family must be kept: until the last of its access tokens has expired.
 func (f *TokenFamily) RevokedUntil(end Ending) time.Time {
-	last := f.RotatedAt
+	last := f.Refresh.RotatedAt
 	if f.CreatedAt.After(last) {
 		last = f.CreatedAt
 	}

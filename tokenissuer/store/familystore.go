@@ -11,7 +11,7 @@ import (
 // changed nothing. An error comes with the zero Outcome.
 type FamilyStore interface {
 	// AddFamily stores a family. It returns Revoked when Preconditions name a session that has ended or does not exist. It returns
-	// UserChanged unless the user is declared, or is stored, active and in the family's UserVersion. The same holds for the actor that
+	// UserChanged unless the user is declared, or is stored, active and in the family's User.Version. The same holds for the actor that
 	// Preconditions name, and the identity that they name must be the user's. Once a user, a session or an admin has been ended, or an
 	// identity unlinked, AddFamily fails for it. It returns Replayed when Code.RequestID is not empty and was decided before. Otherwise
 	// it records that the request is decided, until an hour after the family's ExpiresAt.
@@ -19,18 +19,18 @@ type FamilyStore interface {
 	// Family returns a family, whatever its state. The result includes every step that was acknowledged before the call, and may include
 	// concurrent ones. It returns ErrNotFound when there is none. Its timing does not reveal which.
 	Family(ctx context.Context, id string) (*TokenFamily, error)
-	// RedeemCode redeems the family's code: it sets Code.SpentAt and RotatedAt to r.At, and Generation and ExpiresAt. Of concurrent calls
+	// RedeemCode redeems the family's code: it sets Code.SpentAt and Refresh.RotatedAt to r.At, and Refresh.Generation and ExpiresAt. Of concurrent calls
 	// exactly one is Done. Any other outcome is that of TokenFamily.Redeemable, or UserChanged when only the user prevents the
-	// redemption: it is neither declared, nor stored, active and in the family's UserVersion. Such an outcome comes with the family as it
+	// redemption: it is neither declared, nor stored, active and in the family's User.Version. Such an outcome comes with the family as it
 	// is, or nil when there is none.
 	RedeemCode(ctx context.Context, id string, r Redemption) (Outcome, *TokenFamily, error)
 	// CountCodeFailure adds one to Code.Failures. It does nothing when the family does not exist.
 	CountCodeFailure(ctx context.Context, id string) error
-	// RotateRefreshToken advances Generation from generation to the next, sets RotatedAt and RotatedBy, and records r.Ended, in one step.
+	// RotateRefreshToken advances Refresh.Generation from generation to the next, sets RotatedAt and RotatedBy, and records r.Ended, in one step.
 	// Of concurrent calls with one generation exactly one is Done. Any other outcome is that of TokenFamily.Rotatable, or UserChanged,
 	// and comes with the family, as for RedeemCode.
 	RotateRefreshToken(ctx context.Context, id string, generation int64, r Rotation) (Outcome, *TokenFamily, error)
-	// TouchFamily sets RotatedAt of a family, unless it is later already. It returns Revoked when the family has ended or does not exist.
+	// TouchFamily sets Refresh.RotatedAt of a family, unless it is later already. It returns Revoked when the family has ended or does not exist.
 	// A touch and a concurrent end are serialized: an end after the touch keeps its revocation as long as tokens live that may be issued
 	// because of the touch.
 	TouchFamily(ctx context.Context, id string, at time.Time) (Outcome, error)
@@ -46,10 +46,8 @@ type FamilyStore interface {
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (Outcome, error)
 	// Consent returns the scopes that a user has consented to for a client, or ErrNotFound.
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
-	// PutConsent replaces the consent of a user to a client.
+	// PutConsent replaces the consent of a user to a client. It deletes the consent when there are no scopes.
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
-	// DropConsent deletes the consent of a user to a client.
-	DropConsent(ctx context.Context, userID, clientID string) error
 }
 
 // FamilyFilter matches families by every member that is set. Without ID, UserID, ClientID, ActorID and SessionID it matches none: a

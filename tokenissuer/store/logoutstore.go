@@ -8,7 +8,7 @@ import (
 // LogoutStore stores which clients to notify when a session ends (OpenID Connect Back-Channel Logout 1.0), and the notices that are due.
 // AddFamily adds the client of a family with TellsLogout to its session, once. Every step that ends a session (EndFamilies, ChangeUser,
 // RemoveUser) makes the logouts of its clients due in the same step: DueAt and EndedAt are the Ending's At. A session that expires makes
-// none due, and DropFamilies deletes its records.
+// none due, and Housekeeper.Drop deletes its records.
 type LogoutStore interface {
 	// DueLogouts lists at most limit logouts that are due at the given time or before, earliest DueAt first.
 	DueLogouts(ctx context.Context, at time.Time, limit int) ([]Logout, error)

@@ -59,7 +59,7 @@ type Redemption struct {
 type Rotation struct {
 	// At is the time of the rotation.
 	At time.Time
-	// By becomes TokenFamily.RotatedBy.
+	// By becomes RefreshState.RotatedBy.
 	By string
 	// Ended are revocations to record in the same step.
 	Ended []Revocation
@@ -87,13 +87,13 @@ func (f *TokenFamily) Redeemable(at time.Time, maxFailures int) Outcome {
 // family is Missing.
 func (f *TokenFamily) Rotatable(generation int64, at time.Time) Outcome {
 	switch {
-	case f == nil || generation > f.Generation:
+	case f == nil || generation > f.Refresh.Generation:
 		return Missing
 	case !f.RevokedAt.IsZero():
 		return Revoked
 	case !at.Before(f.ExpiresAt):
 		return Expired
-	case generation < f.Generation:
+	case generation < f.Refresh.Generation:
 		return Replayed
 	}
 	return Done

@@ -66,26 +66,41 @@ func Unavailable(err error) error {
 	return oauth.Unavailable("store_unavailable", err)
 }
 
-// Store holds the state of an issuer. Each method that changes something is atomic, and durable when it returns nil. An error other than
-// a sentinel is one of Unavailable: the change was not made, or its outcome is unknown, and no caller treats it as success. The store
-// does not decide whether something has expired; its caller does. It only deletes expired records, through Housekeeper. Package storetest
+// Store is the state of an issuer, in parts. Each method that changes something is atomic, and durable when it returns nil. An error other
+// than a sentinel is one of Unavailable: the change was not made, or its outcome is unknown, and no caller treats it as success. The store
+// does not decide whether something has expired; its caller does. It only deletes expired records, through Housekeeping. Package storetest
 // tests this contract on every database.
-type Store interface {
-	ClientStore
-	UserStore
-	IdentityStore
-	PersonalTokenStore
-	FamilyStore
-	LogoutStore
-	KeyStore
-	RevocationStore
-	DeclarationStore
-	AttemptStore
-	Housekeeper
+//
+// Callers take the parts that they need. The parts are of one database: a step of one may change records of another.
+type Store struct {
+	Clients        ClientStore
+	Users          UserStore
+	Identities     IdentityStore
+	PersonalTokens PersonalTokenStore
+	Families       FamilyStore
+	Logouts        LogoutStore
+	Keys           KeyStore
+	Revocations    RevocationStore
+	Declarations   DeclarationStore
+	Attempts       AttemptStore
+	Housekeeping   Housekeeper
+	Connection
+}
+
+// Connection is the connection to the database of a store.
+type Connection interface {
 	// Ping returns an error unless the store can be used now.
 	Ping(ctx context.Context) error
 	// Close closes the store. A second call does nothing. Calls in progress may fail.
 	Close() error
+}
+
+// Directory returns the stored clients, users and organisations.
+func (s Store) Directory() Directory {
+	return struct {
+		ClientDirectory
+		UserDirectory
+	}{s.Clients, s.Users}
 }
 
 // ClientStore stores the clients that are registered at run time.
@@ -97,21 +112,10 @@ type ClientStore interface {
 	// RemovedError when it belonged to one whose tokens may still be valid at client.CreatedAt. Consents to a former client of that id
 	// are deleted. Of concurrent calls with one id exactly one succeeds.
 	AddClient(ctx context.Context, client *Client) error
-	// ChangeClient reads the client, calls change to edit its members and stores them, in one step: no concurrent change of other members
-	// is lost. Edits of the client's state are ignored. When change returns an error, ChangeClient stores nothing and returns it. It may
-	// call change several times. It returns ErrNotFound when the client does not exist.
-	ChangeClient(ctx context.Context, clientID string, change func(*Client) error) error
-	// RotateClientSecret adds a secret and, in the same step, makes every older secret expire at othersUntil at the latest. A zero
-	// othersUntil leaves them unchanged. Secrets that had expired when the new one was created are deleted. It returns ErrNotFound when
-	// the client does not exist.
-	RotateClientSecret(ctx context.Context, clientID string, secret ClientSecret, othersUntil time.Time) error
-	// DisableClient disables the client and records the revocation of its tokens, in one step. It returns ErrNotFound when the client
-	// does not exist.
-	DisableClient(ctx context.Context, clientID string, tokens Revocation) error
-	// EnableClient enables the client again. Its tokens stay revoked. It returns ErrNotFound when the client does not exist.
-	EnableClient(ctx context.Context, clientID string) error
-	// TouchClient sets LastUsedAt, unless it is later already. It returns ErrNotFound when the client does not exist.
-	TouchClient(ctx context.Context, clientID string, at time.Time) error
+	// ChangeClient reads the client, applies the change, stores the result and records the revocations of the change. All of this is one
+	// step: no concurrent change of other members is lost. ID, Origin and CreatedAt cannot be edited. It returns ErrNotFound when the client
+	// does not exist, and an error of Edit unchanged.
+	ChangeClient(ctx context.Context, clientID string, change ClientChange) error
 	// CountClients returns the number of stored clients with that origin.
 	CountClients(ctx context.Context, origin ClientOrigin) (int, error)
 	// RemoveClient deletes the client with its secrets and records the revocation of its tokens, in one step. The id stays taken until
@@ -267,15 +271,24 @@ type Housekeeper interface {
 	// asking again. Another holder gets it once the lease has expired, at its end exactly or later. Of concurrent callers at most one
 	// gets it. The callers' clocks may differ. A lease only avoids duplicate work, and the task must be safe to run twice.
 	Lease(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
-	// DropRevocations deletes revocations that expired before the given time.
-	DropRevocations(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropFamilies deletes families, decided requests, session clients and personal access tokens that expired before the given time.
-	DropFamilies(ctx context.Context, expiredBefore time.Time) (more bool, err error)
-	// DropAttempts deletes the counts of windows that ended before the given time.
-	DropAttempts(ctx context.Context, endedBefore time.Time) (more bool, err error)
+	// Drop deletes records of a kind that expired before the given time.
+	Drop(ctx context.Context, kind Expiring, before time.Time) (more bool, err error)
 	// Sizes returns how many records there are. Large numbers may be estimates, and the call may take long.
 	Sizes(ctx context.Context) (Sizes, error)
 }
+
+// Expiring is a kind of records that expire.
+type Expiring string
+
+// The kinds of records that expire.
+const (
+	// ExpiringRevocations are revocations.
+	ExpiringRevocations Expiring = "revocations"
+	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
+	ExpiringFamilies Expiring = "families"
+	// ExpiringAttempts are counts of failed attempts, which expire when their window ends.
+	ExpiringAttempts Expiring = "attempts"
+)
 
 // Sizes are the numbers of records in a store.
 type Sizes struct {

@@ -44,18 +44,18 @@ var outsideTheRules = []string{"", "\x00", "app\x00", "app\x00x", "\xff\xfe", st
 // clientUnknown: an unknown id finds no client, and a step on it leaves nothing behind.
 func clientUnknown(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	mustBe(t, errOf(s.Client(ctx, "nobody")), store.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(ctx, "nobody", store.ClientSecret{CreatedAt: now}, now), store.ErrNotFound)
-	mustBe(t, s.DisableClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
-	mustBe(t, s.EnableClient(ctx, "nobody"), store.ErrNotFound)
-	mustBe(t, s.TouchClient(ctx, "nobody", now), store.ErrNotFound)
-	mustBe(t, s.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
-	nothingRevoked(t, s)
-	list := ok(s.Clients(ctx))(t)
+	mustBe(t, errOf(s.Clients.Client(ctx, "nobody")), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.RotateSecret(store.ClientSecret{CreatedAt: now}, now)), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.DisableClient(revocation("nobody"))), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.EnableClient()), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.TouchClient(now)), store.ErrNotFound)
+	mustBe(t, s.Clients.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
+	nothingRevoked(t, s.Revocations)
+	list := ok(s.Clients.Clients(ctx))(t)
 	if len(list) != 0 {
 		t.Errorf("an empty store lists %d clients", len(list))
 	}
-	must(t, s.AddClient(ctx, client("nobody"))) // the queries did not take the id
+	must(t, s.Clients.AddClient(ctx, client("nobody"))) // the queries did not take the id
 }
 
 // clientReadsBack: every field comes back, times to the millisecond and zero times as zero.
@@ -71,13 +71,13 @@ func clientReadsBack(t *testing.T, s store.Store) {
 	document := client("https://app.example/client.json")
 	document.Origin = store.FromMetadata
 	for _, want := range []*store.Client{full, bare, native, epoch, registered, document} {
-		must(t, s.AddClient(t.Context(), want))
-		wantClients(t, s, want)
+		must(t, s.Clients.AddClient(t.Context(), want))
+		wantClients(t, s.Clients, want)
 	}
 	declared := client("declared")
 	declared.Declared = true
-	must(t, s.AddClient(t.Context(), declared))
-	if read(t, s, "declared").Declared {
+	must(t, s.Clients.AddClient(t.Context(), declared))
+	if read(t, s.Clients, "declared").Declared {
 		t.Error("a stored client says that the configuration declares it")
 	}
 }
@@ -86,10 +86,10 @@ func clientReadsBack(t *testing.T, s store.Store) {
 func clientsListed(t *testing.T, s store.Store) {
 	ids := []string{"b", "a", "É", "B", "_", "a b", "a\U0001f4e6", "aé", "Z", "~"}
 	for _, id := range ids {
-		must(t, s.AddClient(t.Context(), client(id)))
+		must(t, s.Clients.AddClient(t.Context(), client(id)))
 	}
-	must(t, s.DisableClient(t.Context(), "a", revocation("a")))
-	list := ok(s.Clients(t.Context()))(t)
+	must(t, s.Clients.ChangeClient(t.Context(), "a", store.DisableClient(revocation("a"))))
+	list := ok(s.Clients.Clients(t.Context()))(t)
 	slices.Sort(ids)
 	if len(list) != len(ids) {
 		t.Fatalf("%d clients are listed, want %d", len(list), len(ids))
@@ -104,29 +104,29 @@ func clientsListed(t *testing.T, s store.Store) {
 // clientIDsAreBytes (T15): an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
 func clientIDsAreBytes(t *testing.T, s store.Store) {
 	for _, id := range append(slices.Clone(strangers), oddIDs...) {
-		mustBe(t, errOf(s.Client(t.Context(), id)), store.ErrNotFound)
+		mustBe(t, errOf(s.Clients.Client(t.Context(), id)), store.ErrNotFound)
 	}
 	for _, id := range oddIDs {
-		if err := s.AddClient(t.Context(), client(id)); err != nil {
+		if err := s.Clients.AddClient(t.Context(), client(id)); err != nil {
 			t.Fatalf("adding %q: %v", id, err)
 		}
 	}
 	for _, id := range oddIDs {
-		wantClients(t, s, client(id))
+		wantClients(t, s.Clients, client(id))
 	}
 	for _, id := range strangers {
-		if got, err := s.Client(t.Context(), id); err == nil {
+		if got, err := s.Clients.Client(t.Context(), id); err == nil {
 			t.Errorf("asking for %q gave client %q", id, got.ID)
 		}
 	}
 	// A step changes the client that it names and no other.
-	must(t, s.DisableClient(t.Context(), "%", revocation("%")))
-	must(t, s.RemoveClient(t.Context(), "a_p", revocation("a_p")))
+	must(t, s.Clients.ChangeClient(t.Context(), "%", store.DisableClient(revocation("%"))))
+	must(t, s.Clients.RemoveClient(t.Context(), "a_p", revocation("a_p")))
 	for _, id := range oddIDs {
 		if id == "a_p" {
 			continue
 		}
-		if got := read(t, s, id); got.Disabled != (id == "%") {
+		if got := read(t, s.Clients, id); got.Disabled != (id == "%") {
 			t.Errorf("client %q: disabled is %v", id, got.Disabled)
 		}
 	}
@@ -134,9 +134,9 @@ func clientIDsAreBytes(t *testing.T, s store.Store) {
 
 // clientIDOutsideTheRules: the core rejects such ids, but a query for one must not crash the program.
 func clientIDOutsideTheRules(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	for _, id := range outsideTheRules {
-		if got, err := s.Client(t.Context(), id); err == nil {
+		if got, err := s.Clients.Client(t.Context(), id); err == nil {
 			t.Errorf("asking for %.10q gave client %q", id, got.ID)
 		}
 	}
@@ -144,11 +144,11 @@ func clientIDOutsideTheRules(t *testing.T, s store.Store) {
 
 // clientIDTaken: adding a second client with an id changes nothing.
 func clientIDTaken(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	second := client("app")
 	second.Name, second.Secrets = "another", nil
-	mustBe(t, s.AddClient(t.Context(), second), store.ErrTaken)
-	wantClients(t, s, client("app"))
+	mustBe(t, s.Clients.AddClient(t.Context(), second), store.ErrTaken)
+	wantClients(t, s.Clients, client("app"))
 }
 
 // clientIDTakenInARace: of concurrent calls with one id exactly one succeeds, and its client is stored completely.
@@ -158,39 +158,39 @@ func clientIDTakenInARace(t *testing.T, s store.Store) {
 		names[i] = client("app")
 		names[i].Name = fmt.Sprint("racer ", i)
 		names[i].Secrets = []store.ClientSecret{{Digest: digest(names[i].Name), CreatedAt: now}}
-		return s.AddClient(t.Context(), names[i])
+		return s.Clients.AddClient(t.Context(), names[i])
 	})
 	oneWinner(t, errs, store.ErrTaken)
-	wantClients(t, s, names[slices.Index(errs, nil)])
+	wantClients(t, s.Clients, names[slices.Index(errs, nil)])
 }
 
 // clientIDTakenAfterRemoval: a removed client's id is not given to a new owner while its tokens may live, and the error says until when.
 // Then it is free, for a client or a user, and the new one has no consents.
 func clientIDTakenAfterRemoval(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, s.AddClient(ctx, client("app")))
-	must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
-	must(t, s.PutConsent(ctx, "ada", "other", oauth.Scopes{"public"}, now))
+	must(t, s.Clients.AddClient(ctx, client("app")))
+	must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
+	must(t, s.Families.PutConsent(ctx, "ada", "other", oauth.Scopes{"public"}, now))
 	tokens := revocation("app")
-	must(t, s.RemoveClient(ctx, "app", tokens))
+	must(t, s.Clients.RemoveClient(ctx, "app", tokens))
 	at := func(created time.Time) *store.Client {
 		c := client("app")
 		c.CreatedAt = created
 		return c
 	}
 	early := tokens.FreeAt().Add(-time.Millisecond)
-	takenUntil(t, s.AddClient(ctx, at(now)), tokens.FreeAt())
-	takenUntil(t, s.AddClient(ctx, at(early)), tokens.FreeAt())
+	takenUntil(t, s.Clients.AddClient(ctx, at(now)), tokens.FreeAt())
+	takenUntil(t, s.Clients.AddClient(ctx, at(early)), tokens.FreeAt())
 	u := user("app")
 	u.CreatedAt = early
-	takenUntil(t, s.AddUser(ctx, u, true), tokens.FreeAt())
-	mustBe(t, errOf(s.Client(ctx, "app")), store.ErrNotFound)
+	takenUntil(t, s.Users.AddUser(ctx, u, true), tokens.FreeAt())
+	mustBe(t, errOf(s.Clients.Client(ctx, "app")), store.ErrNotFound)
 
-	must(t, s.AddClient(ctx, at(tokens.FreeAt())))
-	wantClients(t, s, at(tokens.FreeAt()))
-	mustBe(t, errOf(s.Consent(ctx, "ada", "app")), store.ErrNotFound)
-	ok(s.Consent(ctx, "ada", "other"))(t)
-	err := s.AddClient(ctx, at(tokens.FreeAt().AddDate(9, 0, 0)))
+	must(t, s.Clients.AddClient(ctx, at(tokens.FreeAt())))
+	wantClients(t, s.Clients, at(tokens.FreeAt()))
+	mustBe(t, errOf(s.Families.Consent(ctx, "ada", "app")), store.ErrNotFound)
+	ok(s.Families.Consent(ctx, "ada", "other"))(t)
+	err := s.Clients.AddClient(ctx, at(tokens.FreeAt().AddDate(9, 0, 0)))
 	if mustBe(t, err, store.ErrTaken); errors.As(err, new(store.RemovedError)) {
 		t.Errorf("an id that is in use: %v", err)
 	}
@@ -201,13 +201,13 @@ func clientIDTakenAfterRemoval(t *testing.T, s store.Store) {
 func newIDsHaveNoConsents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	for user, client := range map[string]string{"ada": "declared", "declared-user": "other", "ben": "other"} {
-		must(t, s.PutConsent(ctx, user, client, oauth.Scopes{"public"}, now))
+		must(t, s.Families.PutConsent(ctx, user, client, oauth.Scopes{"public"}, now))
 	}
-	must(t, s.AddClient(ctx, client("declared")))
-	must(t, s.AddUser(ctx, user("declared-user"), true))
-	mustBe(t, errOf(s.Consent(ctx, "ada", "declared")), store.ErrNotFound)
-	mustBe(t, errOf(s.Consent(ctx, "declared-user", "other")), store.ErrNotFound)
-	ok(s.Consent(ctx, "ben", "other"))(t)
+	must(t, s.Clients.AddClient(ctx, client("declared")))
+	must(t, s.Users.AddUser(ctx, user("declared-user"), true))
+	mustBe(t, errOf(s.Families.Consent(ctx, "ada", "declared")), store.ErrNotFound)
+	mustBe(t, errOf(s.Families.Consent(ctx, "declared-user", "other")), store.ErrNotFound)
+	ok(s.Families.Consent(ctx, "ben", "other"))(t)
 }
 
 // takenUntil fails unless the error says until when an id is taken.
@@ -222,9 +222,9 @@ func takenUntil(t *testing.T, err error, want time.Time) {
 // clientChanged: members change as edited and state does not, and nothing changes if the edit is refused.
 func clientChanged(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, s.AddClient(ctx, client("app")))
-	must(t, s.AddClient(ctx, client("neighbour")))
-	must(t, s.DisableClient(ctx, "app", revocation("app")))
+	must(t, s.Clients.AddClient(ctx, client("app")))
+	must(t, s.Clients.AddClient(ctx, client("neighbour")))
+	must(t, s.Clients.ChangeClient(ctx, "app", store.DisableClient(revocation("app"))))
 	want := client("app")
 	want.Disabled = true
 	grants := []oauth.GrantType{oauth.PasswordGrant}
@@ -245,52 +245,52 @@ func clientChanged(t *testing.T, s store.Store) {
 		},
 		func(c *store.Client) { c.Name, c.FirstParty, c.Type = "", false, "" },
 	} {
-		must(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { change(c); return nil }))
+		must(t, s.Clients.ChangeClient(ctx, "app", store.ClientChange{Edit: func(c *store.Client) error { change(c); return nil }}))
 		change(want)
-		wantClients(t, s, want)
+		wantClients(t, s.Clients, want)
 	}
 	grants[0] = "scribble" // the change belongs to the caller
-	if got := read(t, s, "app"); got.Grants[0] != oauth.PasswordGrant {
+	if got := read(t, s.Clients, "app"); got.Grants[0] != oauth.PasswordGrant {
 		t.Errorf("a change reaches the store after the step: %+v", got)
 	}
 	want.Grants = []oauth.GrantType{oauth.PasswordGrant}
 	refused := errors.New("refused")
-	mustBe(t, s.ChangeClient(ctx, "app", func(c *store.Client) error { c.Name = "refused"; return refused }), refused)
-	wantClients(t, s, want, client("neighbour"))
-	mustBe(t, s.ChangeClient(ctx, "nobody", func(*store.Client) error { return nil }), store.ErrNotFound)
-	mustBe(t, s.ChangeClient(ctx, "\x00", func(*store.Client) error { return nil }), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "app", store.ClientChange{Edit: func(c *store.Client) error { c.Name = "refused"; return refused }}), refused)
+	wantClients(t, s.Clients, want, client("neighbour"))
+	mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.ClientChange{Edit: func(*store.Client) error { return nil }}), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(ctx, "\x00", store.ClientChange{Edit: func(*store.Client) error { return nil }}), store.ErrNotFound)
 }
 
 // clientChangedInARace: of concurrent changes of different members none is lost.
 func clientChangedInARace(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	want := client("app")
 	changes := []func(*store.Client){
 		func(c *store.Client) { c.Name = "renamed" }, func(c *store.Client) { c.FirstParty = false }, func(c *store.Client) { c.CORSOrigins = nil },
 	}
 	all(t, racers, func(i int) error {
-		return s.ChangeClient(t.Context(), "app", func(c *store.Client) error { changes[i%len(changes)](c); return nil })
+		return s.Clients.ChangeClient(t.Context(), "app", store.ClientChange{Edit: func(c *store.Client) error { changes[i%len(changes)](c); return nil }})
 	})
 	for _, change := range changes {
 		change(want)
 	}
-	wantClients(t, s, want)
+	wantClients(t, s.Clients, want)
 }
 
 // clientTouched: the time of the last use advances, and never goes back.
 func clientTouched(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	want := client("app")
-	must(t, s.AddClient(ctx, want))
-	must(t, s.AddClient(ctx, client("neighbour")))
+	must(t, s.Clients.AddClient(ctx, want))
+	must(t, s.Clients.AddClient(ctx, client("neighbour")))
 	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Hour)} {
-		must(t, s.TouchClient(ctx, "app", at))
+		must(t, s.Clients.ChangeClient(ctx, "app", store.TouchClient(at)))
 		if at.After(want.LastUsedAt) {
 			want.LastUsedAt = at
 		}
-		wantClients(t, s, want)
+		wantClients(t, s.Clients, want)
 	}
-	wantClients(t, s, client("neighbour"))
+	wantClients(t, s.Clients, client("neighbour"))
 }
 
 // clientsCounted: clients are counted by their origin, including disabled ones and without removed ones.
@@ -298,7 +298,7 @@ func clientsCounted(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	count := func(origin store.ClientOrigin, want int) {
 		t.Helper()
-		n := ok(s.CountClients(ctx, origin))(t)
+		n := ok(s.Clients.CountClients(ctx, origin))(t)
 		if n != want {
 			t.Errorf("%d clients of origin %q, want %d", n, origin, want)
 		}
@@ -307,10 +307,10 @@ func clientsCounted(t *testing.T, s store.Store) {
 	for id, origin := range map[string]store.ClientOrigin{"a": store.FromOperator, "b": store.FromRegistration, "c": store.FromRegistration, "d": store.FromRegistration} {
 		c := client(id)
 		c.Origin = origin
-		must(t, s.AddClient(ctx, c))
+		must(t, s.Clients.AddClient(ctx, c))
 	}
-	must(t, s.DisableClient(ctx, "b", revocation("b")))
-	must(t, s.RemoveClient(ctx, "c", revocation("c")))
+	must(t, s.Clients.ChangeClient(ctx, "b", store.DisableClient(revocation("b"))))
+	must(t, s.Clients.RemoveClient(ctx, "c", revocation("c")))
 	count(store.FromOperator, 1)
 	count(store.FromRegistration, 2)
 	count(store.FromMetadata, 0)

@@ -11,7 +11,7 @@ import (
 
 func wantDeclarations(t *testing.T, s store.Store, declared []store.Declaration, ended []store.EndedDeclaration) {
 	t.Helper()
-	gotDeclared, gotEnded, err := s.Declarations(t.Context())
+	gotDeclared, gotEnded, err := s.Declarations.Declarations(t.Context())
 	must(t, err)
 	order := func(a, b store.Declaration) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version))
@@ -52,7 +52,7 @@ var declarationChecks = []check{
 			{nil, ended},
 			{nil, nil},
 		} {
-			must(t, s.PutDeclarations(t.Context(), lists.declared, lists.ended))
+			must(t, s.Declarations.PutDeclarations(t.Context(), lists.declared, lists.ended))
 			wantDeclarations(t, s, lists.declared, lists.ended)
 		}
 	}},

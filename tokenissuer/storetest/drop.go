@@ -23,7 +23,7 @@ var dropChecks = []check{
 func drop(t *testing.T, s store.Housekeeper, expiredBefore time.Time, records int) (calls int) {
 	t.Helper()
 	for calls = 1; ; calls++ {
-		more := ok(s.DropFamilies(t.Context(), expiredBefore))(t)
+		more := ok(s.Drop(t.Context(), store.ExpiringFamilies, expiredBefore))(t)
 		if !more {
 			return calls
 		}
@@ -44,22 +44,22 @@ func dropFamilies(t *testing.T, s store.Store) {
 	}
 	early, edge, late, endedLate := of("early", limit.Add(-time.Millisecond)), of("edge", limit), of("late", limit.Add(time.Hour)), of("ended late", limit.Add(time.Hour))
 	spent, failed := family("spent"), family("failed")
-	addFamilies(t, s, early, edge, late, endedLate, of("ended early", now.Add(-time.Hour)), of("long gone", now.AddDate(-1, 0, 0)), spent, failed)
-	must(t, redeem(t, s, "spent", 1))
-	must(t, s.CountCodeFailure(t.Context(), "failed"))
-	end(t, s, store.FamilyFilter{ID: "ended early"})
-	end(t, s, store.FamilyFilter{ID: "ended late"})
-	drop(t, s, limit, 10)
+	addFamilies(t, s.Families, early, edge, late, endedLate, of("ended early", now.Add(-time.Hour)), of("long gone", now.AddDate(-1, 0, 0)), spent, failed)
+	must(t, redeem(t, s.Families, "spent", 1))
+	must(t, s.Families.CountCodeFailure(t.Context(), "failed"))
+	end(t, s.Families, store.FamilyFilter{ID: "ended early"})
+	end(t, s.Families, store.FamilyFilter{ID: "ended late"})
+	drop(t, s.Housekeeping, limit, 10)
 	for _, id := range []string{"early", "ended early", "long gone"} {
-		noFamily(t, s, id)
+		noFamily(t, s.Families, id)
 	}
 	redeemed(spent, 1)
 	endedLate.RevokedAt, failed.Code.Failures = theEnd.At, 1
-	wantFamilies(t, s, edge, late, endedLate, spent, failed)
-	mustBe(t, redeem(t, s, "spent", 2), Refused(store.Replayed))
-	mustBe(t, rotate(t, s, "ended late", 1, store.Rotation{At: now}), Refused(store.Revoked))
-	must(t, rotate(t, s, "late", 1, store.Rotation{At: now}))
-	list := ok(s.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
+	wantFamilies(t, s.Families, edge, late, endedLate, spent, failed)
+	mustBe(t, redeem(t, s.Families, "spent", 2), Refused(store.Replayed))
+	mustBe(t, rotate(t, s.Families, "ended late", 1, store.Rotation{At: now}), Refused(store.Revoked))
+	must(t, rotate(t, s.Families, "late", 1, store.Rotation{At: now}))
+	list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
 	if len(list) != 4 {
 		t.Errorf("%d families are listed, want the four that live", len(list))
 	}
@@ -68,13 +68,13 @@ func dropFamilies(t *testing.T, s store.Store) {
 // dropFamiliesKeepsRevocations: access tokens outlive their family's record, and its revocation therefore does too. The end of a deleted
 // family is still recorded.
 func dropFamiliesKeepsRevocations(t *testing.T, s store.Store) {
-	addFamilies(t, s, family("ended"), family("not ended"))
-	end(t, s, store.FamilyFilter{ID: "ended"})
-	drop(t, s, now.AddDate(0, 1, 0), 10)
-	noFamily(t, s, "ended")
-	same(t, recorded(t, s)["family ended"], endOf("ended", theEnd.Until))
-	sameRevocations(t, s, end(t, s, store.FamilyFilter{ID: "not ended"}), "not ended")
-	noFamily(t, s, "not ended")
+	addFamilies(t, s.Families, family("ended"), family("not ended"))
+	end(t, s.Families, store.FamilyFilter{ID: "ended"})
+	drop(t, s.Housekeeping, now.AddDate(0, 1, 0), 10)
+	noFamily(t, s.Families, "ended")
+	same(t, recorded(t, s.Revocations)["family ended"], endOf("ended", theEnd.Until))
+	sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "not ended"}), "not ended")
+	noFamily(t, s.Families, "not ended")
 }
 
 // dropFamiliesForgetsRequests (A63): a decided request stays decided until it has expired, however it was decided, and is deleted some
@@ -84,18 +84,20 @@ func dropFamiliesForgetsRequests(t *testing.T, s store.Store) {
 	approve := func(id string, expires time.Time) error {
 		f := family(id + oauth.NewID())
 		f.Code.RequestID, f.Code.ExpiresAt, f.ExpiresAt = id, expires, expires
-		return Done(s.AddFamily(t.Context(), f))
+		return Done(s.Families.AddFamily(t.Context(), f))
 	}
-	refuse := func(id string, expires time.Time) error { return Done(s.DecideRequest(t.Context(), id, expires)) }
+	refuse := func(id string, expires time.Time) error {
+		return Done(s.Families.DecideRequest(t.Context(), id, expires))
+	}
 	must(t, approve("approved early", early))
 	must(t, approve("approved late", late))
 	must(t, refuse("refused early", early))
 	must(t, refuse("refused late", late))
-	drop(t, s, early, 10) // not before it
+	drop(t, s.Housekeeping, early, 10) // not before it
 	for _, id := range []string{"approved early", "approved late", "refused early", "refused late"} {
 		mustBe(t, refuse(id, late), Refused(store.Replayed))
 	}
-	drop(t, s, now.Add(50*time.Hour), 10)
+	drop(t, s.Housekeeping, now.Add(50*time.Hour), 10)
 	for _, id := range []string{"approved late", "refused late"} {
 		mustBe(t, refuse(id, late), Refused(store.Replayed))
 		mustBe(t, approve(id, late), Refused(store.Replayed))
@@ -127,22 +129,22 @@ func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 		if f.ExpiresAt = now; lives(n) {
 			f.ExpiresAt = now.Add(100 * time.Hour)
 		}
-		return Done(s.AddFamily(t.Context(), f))
+		return Done(s.Families.AddFamily(t.Context(), f))
 	})
-	calls := drop(t, s, now.Add(50*time.Hour), 2*families)
-	list := ok(s.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
+	calls := drop(t, s.Housekeeping, now.Add(50*time.Hour), 2*families)
+	list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
 	if len(list) != kept {
 		t.Errorf("after %d calls %d families are left, want %d", calls, len(list), kept)
 	}
 	each(func(n int) error {
-		err := Done(s.DecideRequest(t.Context(), fmt.Sprint("request of f", n), now))
+		err := Done(s.Families.DecideRequest(t.Context(), fmt.Sprint("request of f", n), now))
 		if !lives(n) {
 			return err
 		}
 		if !errors.Is(err, Refused(store.Replayed)) {
 			return errors.New("its request was forgotten")
 		}
-		_, err = s.Family(t.Context(), fmt.Sprint("f", n))
+		_, err = s.Families.Family(t.Context(), fmt.Sprint("f", n))
 		return err
 	})
 }
@@ -151,18 +153,18 @@ func dropFamiliesBitByBit(t *testing.T, s store.Store) {
 func dropFamiliesBesideOthers(t *testing.T, s store.Store) {
 	for round := range raceRounds {
 		want := family(fmt.Sprint("f", round))
-		addFamilies(t, s, want)
+		addFamilies(t, s.Families, want)
 		errs := race(2, func(i int) error {
 			if i == 0 { // the code's end, before the refresh tokens'
-				return errOf(s.DropFamilies(t.Context(), now.Add(2*time.Hour)))
+				return errOf(s.Housekeeping.Drop(t.Context(), store.ExpiringFamilies, now.Add(2*time.Hour)))
 			}
-			return redeem(t, s, want.ID, 1)
+			return redeem(t, s.Families, want.ID, 1)
 		})
 		must(t, errs[0])
 		if errs[1] == nil {
-			wantFamilies(t, s, redeemed(want, 1))
+			wantFamilies(t, s.Families, redeemed(want, 1))
 		} else {
-			noFamily(t, s, want.ID)
+			noFamily(t, s.Families, want.ID)
 		}
 	}
 }

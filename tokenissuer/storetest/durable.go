@@ -39,36 +39,36 @@ var durableChecks = []check{
 		rotated, disabled := client("rotated"), client("disabled")
 
 		s := open()
-		must(t, s.AddFirstSigningKey(t.Context(), oldKey))
-		must(t, s.AddFirstSigningKey(t.Context(), sealedKey))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(oldKey)))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(sealedKey)))
 		for _, id := range []string{"rotated", "disabled", "removed"} {
-			must(t, s.AddClient(t.Context(), client(id)))
+			must(t, s.Clients.AddClient(t.Context(), client(id)))
 		}
-		must(t, s.RotateClientSecret(t.Context(), "rotated", secret("new", now), now.Add(time.Minute)))
-		must(t, s.DisableClient(t.Context(), "disabled", revocation("disabled")))
-		must(t, s.RemoveClient(t.Context(), "removed", revocation("removed")))
-		_, position := follow(t, s, store.FeedPosition{})
-		must(t, s.Revoke(t.Context(), revocation("late")))
+		must(t, s.Clients.ChangeClient(t.Context(), "rotated", store.RotateSecret(secret("new", now), now.Add(time.Minute))))
+		must(t, s.Clients.ChangeClient(t.Context(), "disabled", store.DisableClient(revocation("disabled"))))
+		must(t, s.Clients.RemoveClient(t.Context(), "removed", revocation("removed")))
+		_, position := follow(t, s.Revocations, store.FeedPosition{})
+		must(t, s.Revocations.Revoke(t.Context(), revocation("late")))
 		must(t, s.Close())
 
 		s = open()
-		sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
-		must(t, s.AddFirstSigningKey(t.Context(), key("new", oauth.ES256, now)))
-		sameKeys(t, storedKeys(t, s), oldKey, sealedKey)
+		sameKeys(t, storedKeys(t, s.Keys), oldKey, sealedKey)
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key("new", oauth.ES256, now))))
+		sameKeys(t, storedKeys(t, s.Keys), oldKey, sealedKey)
 		rotated.Secrets[0].ExpiresAt, rotated.Secrets[1].ExpiresAt = now.Add(time.Minute), now.Add(time.Minute)
 		rotated.Secrets = append(rotated.Secrets, secret("new", now))
 		disabled.Disabled = true
-		wantClients(t, s, rotated, disabled)
-		mustBe(t, errOf(s.Client(t.Context(), "removed")), store.ErrNotFound)
-		mustBe(t, s.AddClient(t.Context(), client("removed")), store.ErrTaken)
+		wantClients(t, s.Clients, rotated, disabled)
+		mustBe(t, errOf(s.Clients.Client(t.Context(), "removed")), store.ErrNotFound)
+		mustBe(t, s.Clients.AddClient(t.Context(), client("removed")), store.ErrTaken)
 
 		// A reader continues from its earlier position.
-		got, position := follow(t, s, position)
+		got, position := follow(t, s.Revocations, position)
 		sameNames(t, got, "client late")
-		must(t, s.Revoke(t.Context(), revocation("later")))
-		got, _ = follow(t, s, position)
+		must(t, s.Revocations.Revoke(t.Context(), revocation("later")))
+		got, _ = follow(t, s.Revocations, position)
 		sameNames(t, got, "client later")
-		revoked := recorded(t, s)
+		revoked := recorded(t, s.Revocations)
 		for _, id := range []string{"disabled", "removed", "late", "later"} {
 			same(t, revoked["client "+id], revocation(id))
 		}
@@ -78,22 +78,22 @@ var durableChecks = []check{
 	{name: "P100RecordsSurviveClose", reopened: func(t *testing.T, open func() store.Store) {
 		s := open()
 		p, linked := populate(t, s), declared(identity("corp", "1", "eve"))
-		must(t, s.LinkIdentity(t.Context(), linked))
-		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "gone", "eve"))))
+		must(t, s.Identities.LinkIdentity(t.Context(), linked))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "gone", "eve"))))
 		unlink(t, s, "corp", "gone", "eve")
 		addUser(t, s, user("removed"))
-		ok(s.RemoveUser(t.Context(), "removed", theEnd))(t)
+		ok(s.Users.RemoveUser(t.Context(), "removed", theEnd))(t)
 		must(t, s.Close())
 
 		s = open()
 		p.stands(t, s)
 		sameIdentities(t, s, "eve", linked)
 		noIdentity(t, s, "corp", "gone")
-		mustBe(t, s.AddUser(t.Context(), user("removed"), false), store.ErrTaken)
-		mustBe(t, s.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
-		addFamilies(t, s, familyOf(p.user, "of a user from before"))
-		ok(s.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd))(t)
-		mustBe(t, Done(s.AddFamily(t.Context(), familyOf(p.user, "of a version from before"))), Refused(store.UserChanged))
+		mustBe(t, s.Users.AddUser(t.Context(), user("removed"), false), store.ErrTaken)
+		mustBe(t, s.Users.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
+		addFamilies(t, s.Families, familyOf(p.user, "of a user from before"))
+		ok(s.Users.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd))(t)
+		mustBe(t, Done(s.Families.AddFamily(t.Context(), familyOf(p.user, "of a version from before"))), Refused(store.UserChanged))
 		must(t, s.Close())
 	}},
 	// T49, T84, T103, A63: what was spent, rotated, counted, decided, touched or revoked is so after a restart, and is refused then as it was
@@ -104,70 +104,70 @@ var durableChecks = []check{
 		unspent, spent, failed, limit, ended := family("unspent"), family("spent"), family("failed"), family("limit"), family("ended")
 		rotated, touched, dropped, changed := refreshed("rotated"), refreshed("touched"), refreshed("dropped"), familyOf(bob, "changed")
 		dropped.ExpiresAt = now.Add(-time.Hour)
-		addFamilies(t, s, unspent, spent, failed, limit, ended, rotated, touched, dropped, changed)
-		must(t, redeem(t, s, "spent", 1))
+		addFamilies(t, s.Families, unspent, spent, failed, limit, ended, rotated, touched, dropped, changed)
+		must(t, redeem(t, s.Families, "spent", 1))
 		redeemed(spent, 1)
-		must(t, s.CountCodeFailure(t.Context(), "failed"))
+		must(t, s.Families.CountCodeFailure(t.Context(), "failed"))
 		failed.Code.Failures++
 		for limit.Code.Failures < maxFailures {
-			must(t, s.CountCodeFailure(t.Context(), "limit"))
+			must(t, s.Families.CountCodeFailure(t.Context(), "limit"))
 			limit.Code.Failures++
 		}
-		for rotated.Generation < 4 {
-			rotated.RotatedAt = now.Add(time.Duration(rotated.Generation) * time.Minute)
-			must(t, rotate(t, s, "rotated", rotated.Generation, store.Rotation{At: rotated.RotatedAt}))
-			rotated.Generation++
+		for rotated.Refresh.Generation < 4 {
+			rotated.Refresh.RotatedAt = now.Add(time.Duration(rotated.Refresh.Generation) * time.Minute)
+			must(t, rotate(t, s.Families, "rotated", rotated.Refresh.Generation, store.Rotation{At: rotated.Refresh.RotatedAt}))
+			rotated.Refresh.Generation++
 		}
-		must(t, Done(s.TouchFamily(t.Context(), "touched", now)))
-		touched.RotatedAt = now
-		must(t, Done(s.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
-		drop(t, s, now, 10)
-		_, position := follow(t, s, store.FeedPosition{})
-		end(t, s, store.FamilyFilter{ID: "ended"})
-		ok(s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd))(t)
+		must(t, Done(s.Families.TouchFamily(t.Context(), "touched", now)))
+		touched.Refresh.RotatedAt = now
+		must(t, Done(s.Families.DecideRequest(t.Context(), "refused", now.AddDate(0, 0, 1))))
+		drop(t, s.Housekeeping, now, 10)
+		_, position := follow(t, s.Revocations, store.FeedPosition{})
+		end(t, s.Families, store.FamilyFilter{ID: "ended"})
+		ok(s.Users.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd))(t)
 		ended.RevokedAt, changed.RevokedAt = theEnd.At, theEnd.At
 		must(t, s.Close())
 
 		s = open()
-		got, _ := follow(t, s, position)
+		got, _ := follow(t, s.Revocations, position)
 		sameNames(t, got, "family ended", "family changed")
-		same(t, recorded(t, s)["family ended"], endOf("ended", theEnd.Until))
-		noFamily(t, s, "dropped")
+		same(t, recorded(t, s.Revocations)["family ended"], endOf("ended", theEnd.Until))
+		noFamily(t, s.Families, "dropped")
 		families := []*store.TokenFamily{unspent, spent, failed, limit, rotated, touched, ended, changed}
-		wantFamilies(t, s, families...)
+		wantFamilies(t, s.Families, families...)
 		for id, refusal := range map[string]store.Outcome{
 			"spent": store.Replayed, "limit": store.TooManyFailures, "ended": store.Revoked, "changed": store.Revoked,
 		} {
-			mustBe(t, redeem(t, s, id, 2), Refused(refusal))
+			mustBe(t, redeem(t, s.Families, id, 2), Refused(refusal))
 		}
 		for generation, refusal := range map[int64]store.Outcome{1: store.Replayed, 3: store.Replayed, 5: store.Missing} {
-			mustBe(t, rotate(t, s, "rotated", generation, store.Rotation{At: now}), Refused(refusal))
+			mustBe(t, rotate(t, s.Families, "rotated", generation, store.Rotation{At: now}), Refused(refusal))
 		}
-		mustBe(t, rotate(t, s, "ended", 0, store.Rotation{At: now}), Refused(store.Revoked))
-		mustBe(t, Done(s.DecideRequest(t.Context(), "refused", now)), Refused(store.Replayed))
-		mustBe(t, Done(s.DecideRequest(t.Context(), unspent.Code.RequestID, now)), Refused(store.Replayed))
-		mustBe(t, Done(s.AddFamily(t.Context(), familyOf(bob, "late"))), Refused(store.UserChanged))
-		wantFamilies(t, s, families...)
-		must(t, redeem(t, s, "unspent", 3))
-		must(t, redeem(t, s, "failed", 3))
-		must(t, rotate(t, s, "rotated", 4, store.Rotation{At: now}))
+		mustBe(t, rotate(t, s.Families, "ended", 0, store.Rotation{At: now}), Refused(store.Revoked))
+		mustBe(t, Done(s.Families.DecideRequest(t.Context(), "refused", now)), Refused(store.Replayed))
+		mustBe(t, Done(s.Families.DecideRequest(t.Context(), unspent.Code.RequestID, now)), Refused(store.Replayed))
+		mustBe(t, Done(s.Families.AddFamily(t.Context(), familyOf(bob, "late"))), Refused(store.UserChanged))
+		wantFamilies(t, s.Families, families...)
+		must(t, redeem(t, s.Families, "unspent", 3))
+		must(t, redeem(t, s.Families, "failed", 3))
+		must(t, rotate(t, s.Families, "rotated", 4, store.Rotation{At: now}))
 		must(t, s.Close())
 	}},
 	// Killed between the end of a session and the delivery → what is due is there after the restart, with its attempts.
 	{name: "T162LogoutsSurviveClose", reopened: func(t *testing.T, open func() store.Store) {
 		s := open()
-		addFamilies(t, s, session("due"), telling("due", "app"), telling("due", "tried"), session("live"), telling("live", "app"))
-		end(t, s, store.FamilyFilter{ID: "due"})
+		addFamilies(t, s.Families, session("due"), telling("due", "app"), telling("due", "tried"), session("live"), telling("live", "app"))
+		end(t, s.Families, store.FamilyFilter{ID: "due"})
 		tried, next := dueLogout("due", "tried", "ada"), theEnd.At.Add(time.Minute)
 		tried.Attempts = 1
-		must(t, s.PostponeLogout(t.Context(), tried, next))
+		must(t, s.Logouts.PostponeLogout(t.Context(), tried, next))
 		must(t, s.Close())
 
 		s = open()
 		if got, want := due(t, s), []string{"due app of ada"}; !slices.Equal(got, want) {
 			t.Errorf("due are %q, want %q", got, want)
 		}
-		if list, err := s.DueLogouts(t.Context(), next, 10); err != nil || len(list) != 2 || list[1].ClientID != "tried" || list[1].Attempts != 1 {
+		if list, err := s.Logouts.DueLogouts(t.Context(), next, 10); err != nil || len(list) != 2 || list[1].ClientID != "tried" || list[1].Attempts != 1 {
 			t.Errorf("later there are due %+v, %v", list, err)
 		}
 		if got := clientsOf(t, s, "live")["live"]; !slices.Equal(got, []string{"app"}) {
@@ -179,19 +179,19 @@ var durableChecks = []check{
 	{name: "SeenByTheNeighbour", beside: func(t *testing.T, a, b store.Store) {
 		for i := range 4 {
 			id := fmt.Sprint("app ", i)
-			must(t, a.AddClient(t.Context(), client(id)))
-			wantClients(t, b, client(id))
-			mustBe(t, b.AddClient(t.Context(), client(id)), store.ErrTaken)
-			must(t, b.RemoveClient(t.Context(), id, revocation(id)))
-			mustBe(t, errOf(a.Client(t.Context(), id)), store.ErrNotFound)
+			must(t, a.Clients.AddClient(t.Context(), client(id)))
+			wantClients(t, b.Clients, client(id))
+			mustBe(t, b.Clients.AddClient(t.Context(), client(id)), store.ErrTaken)
+			must(t, b.Clients.RemoveClient(t.Context(), id, revocation(id)))
+			mustBe(t, errOf(a.Clients.Client(t.Context(), id)), store.ErrNotFound)
 		}
 		oneWinner(t, race(racers, func(i int) error {
 			if i%2 == 0 {
-				return a.AddClient(t.Context(), client("raced"))
+				return a.Clients.AddClient(t.Context(), client("raced"))
 			}
-			return b.AddClient(t.Context(), client("raced"))
+			return b.Clients.AddClient(t.Context(), client("raced"))
 		}), store.ErrTaken)
-		if got := recorded(t, a); len(got) != 4 {
+		if got := recorded(t, a.Revocations); len(got) != 4 {
 			t.Errorf("the neighbour sees %d revocations, want 4", len(got))
 		}
 	}},
@@ -201,25 +201,25 @@ var durableChecks = []check{
 		for i := range 4 {
 			here, there := stores[i%2], stores[(i+1)%2]
 			u := addUser(t, here, user(fmt.Sprint("user ", i)))
-			wantUsers(t, there, user(u.ID))
+			wantUsers(t, there.Users, user(u.ID))
 			want := familyOf(u, fmt.Sprint("f", i))
-			addFamilies(t, here, want)
-			wantFamilies(t, there, want)
-			mustBe(t, Done(there.DecideRequest(t.Context(), want.Code.RequestID, now)), Refused(store.Replayed))
-			must(t, redeem(t, here, want.ID, 1))
+			addFamilies(t, here.Families, want)
+			wantFamilies(t, there.Families, want)
+			mustBe(t, Done(there.Families.DecideRequest(t.Context(), want.Code.RequestID, now)), Refused(store.Replayed))
+			must(t, redeem(t, here.Families, want.ID, 1))
 			redeemed(want, 1)
-			wantFamilies(t, there, want)
-			mustBe(t, redeem(t, there, want.ID, 2), Refused(store.Replayed))
-			must(t, rotate(t, there, want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
-			want.Generation, want.RotatedAt = 2, now.Add(time.Hour)
-			wantFamilies(t, there, want)
-			mustBe(t, rotate(t, here, want.ID, 1, store.Rotation{At: now}), Refused(store.Replayed))
-			ended := ok(here.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t)
+			wantFamilies(t, there.Families, want)
+			mustBe(t, redeem(t, there.Families, want.ID, 2), Refused(store.Replayed))
+			must(t, rotate(t, there.Families, want.ID, 1, store.Rotation{At: now.Add(time.Hour)}))
+			want.Refresh.Generation, want.Refresh.RotatedAt = 2, now.Add(time.Hour)
+			wantFamilies(t, there.Families, want)
+			mustBe(t, rotate(t, here.Families, want.ID, 1, store.Rotation{At: now}), Refused(store.Replayed))
+			ended := ok(here.Users.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t)
 			sameEndings(t, there, ended, want.ID)
 			want.RevokedAt = theEnd.At
-			wantFamilies(t, there, want)
-			mustBe(t, rotate(t, there, want.ID, 2, store.Rotation{At: now}), Refused(store.Revoked))
-			mustBe(t, Done(there.AddFamily(t.Context(), familyOf(u, "late"))), Refused(store.UserChanged))
+			wantFamilies(t, there.Families, want)
+			mustBe(t, rotate(t, there.Families, want.ID, 2, store.Rotation{At: now}), Refused(store.Revoked))
+			mustBe(t, Done(there.Families.AddFamily(t.Context(), familyOf(u, "late"))), Refused(store.UserChanged))
 		}
 	}},
 	// Of clients and users that two stores on one place add concurrently with one id, one is added.
@@ -230,13 +230,13 @@ var durableChecks = []check{
 			errs := race(racers, func(i int) error {
 				s := stores[i/2%2]
 				if i%2 == 0 {
-					return s.AddClient(t.Context(), client(id))
+					return s.Clients.AddClient(t.Context(), client(id))
 				}
-				return s.AddUser(t.Context(), user(id), true)
+				return s.Users.AddUser(t.Context(), user(id), true)
 			})
 			oneWinner(t, errs, store.ErrTaken)
-			_, isClient := a.Client(t.Context(), id)
-			_, isUser := b.User(t.Context(), id)
+			_, isClient := a.Clients.Client(t.Context(), id)
+			_, isUser := b.Users.User(t.Context(), id)
 			if wonByUser := slices.Index(errs, nil)%2 == 1; wonByUser != (isUser == nil) || wonByUser == (isClient == nil) {
 				t.Fatalf("a user won: %v, but the client is there with %v and the user with %v", wonByUser, isClient, isUser)
 			}
@@ -245,7 +245,7 @@ var durableChecks = []check{
 	// Failures counted at one node count at the other, and so does what is forgiven there.
 	{name: "T72AttemptsCountedByNeighbours", beside: func(t *testing.T, a, b store.Store) {
 		end := now.Add(time.Minute)
-		here, there := storedAttempts{t, a}, storedAttempts{t, b}
+		here, there := storedAttempts{t, a.Attempts}, storedAttempts{t, b.Attempts}
 		fail(t, here, "b", time.Minute, now, 1, end)
 		fail(t, there, "b", time.Hour, now.Add(time.Second), 2, end)
 		fail(t, here, "b", time.Minute, now.Add(2*time.Second), 3, end)

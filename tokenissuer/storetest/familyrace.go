@@ -38,7 +38,7 @@ func oneStep(t *testing.T, s store.Store, names []string, end func() error, begu
 		if err := over(); err != nil {
 			return fmt.Errorf("the end has begun: %w", err)
 		}
-		revoked, _, err := s.Revocations(t.Context(), store.FeedPosition{})
+		revoked, _, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 		for _, want := range names {
 			if !slices.ContainsFunc(revoked, func(r store.Revocation) bool { return name(r) == want }) {
 				return fmt.Errorf("the end has begun, and %q is not in the feed (%w)", want, err)
@@ -56,11 +56,11 @@ func familiesEndInOneStep(t *testing.T, s store.Store, u *store.User, end func()
 	var names []string
 	for i := range families {
 		f := familyOf(u, fmt.Sprint(u.ID, " family ", i))
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		names = append(names, "family "+f.ID)
 	}
 	living := func() (int, error) {
-		list, err := s.FamiliesOf(t.Context(), u.ID, time.Time{})
+		list, err := s.Families.FamiliesOf(t.Context(), u.ID, time.Time{})
 		return len(list), err
 	}
 	oneStep(t, s, names, end, func() (bool, error) {
@@ -93,7 +93,7 @@ func bornBeside(t *testing.T, ending, adding store.Store, why store.Outcome, nex
 		}
 		for {
 			id, late := fmt.Sprint(round, " ", i, " ", len(births[i])), over.Load()
-			if err := Done(adding.AddFamily(t.Context(), next(id))); err != nil {
+			if err := Done(adding.Families.AddFamily(t.Context(), next(id))); err != nil {
 				refused[i] = id
 				return err
 			}
@@ -109,11 +109,11 @@ func bornBeside(t *testing.T, ending, adding store.Store, why store.Outcome, nex
 	must(t, errs[callers])
 	for i, err := range errs[:callers] {
 		mustBe(t, err, Refused(why))
-		noFamily(t, ending, refused[i])
+		noFamily(t, ending.Families, refused[i])
 	}
-	feed := recorded(t, ending)
+	feed := recorded(t, ending.Revocations)
 	for _, id := range slices.Concat(births[:]...) {
-		if at := readFamily(t, ending, id).RevokedAt; !sameTime(at, theEnd.At) {
+		if at := readFamily(t, ending.Families, id).RevokedAt; !sameTime(at, theEnd.At) {
 			t.Fatalf("family %q has ended at %v, want %v", id, at, theEnd.At)
 		}
 		isEnd := func(r store.Revocation) bool { return name(r) == "family "+id }
@@ -129,9 +129,9 @@ var familyRaceChecks = []check{
 		u, roles := addUser(t, ending, user("ada")), store.RoleCatalogue{}.Names()
 		for round := range raceRounds {
 			bornBeside(t, ending, adding, store.UserChanged, func(id string) *store.TokenFamily { return familyOf(u, id) }, func() ([]store.Revocation, error) {
-				return ending.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Role = roles[round%len(roles)] }), theEnd)
+				return ending.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Role = roles[round%len(roles)] }), theEnd)
 			})
-			u = readUser(t, ending, u.ID)
+			u = readUser(t, ending.Users, u.ID)
 		}
 	}},
 	// A family added concurrently with the removal of its user does not outlive the removal.
@@ -139,7 +139,7 @@ var familyRaceChecks = []check{
 		for round := range raceRounds {
 			u := addUser(t, ending, user(fmt.Sprint("user ", round)))
 			bornBeside(t, ending, adding, store.UserChanged, func(id string) *store.TokenFamily { return familyOf(u, id) }, func() ([]store.Revocation, error) {
-				return ending.RemoveUser(t.Context(), u.ID, theEnd)
+				return ending.Users.RemoveUser(t.Context(), u.ID, theEnd)
 			})
 		}
 	}},
@@ -147,9 +147,9 @@ var familyRaceChecks = []check{
 	{name: "T96FamilyBornBesideTheEndOfItsSession", races: func(t *testing.T, s store.Store) {
 		for round := range 4 * raceRounds { // without its second look at the families PostgreSQL loses once in about thirty
 			id := fmt.Sprint("session ", round)
-			addFamilies(t, s, session(id))
+			addFamilies(t, s.Families, session(id))
 			bornBeside(t, s, s, store.Revoked, func(name string) *store.TokenFamily { return approvedIn(id, name) }, func() ([]store.Revocation, error) {
-				return s.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
+				return s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: "ada"}, theEnd)
 			})
 		}
 	}},
@@ -159,9 +159,9 @@ var familyRaceChecks = []check{
 			boss := addUser(t, s, user(fmt.Sprint("boss ", round)))
 			bornBeside(t, s, s, store.UserChanged, func(name string) *store.TokenFamily { return createdBy(boss, name) }, func() ([]store.Revocation, error) {
 				if round%2 == 0 {
-					return s.RemoveUser(t.Context(), boss.ID, theEnd)
+					return s.Users.RemoveUser(t.Context(), boss.ID, theEnd)
 				}
-				return s.ChangeUser(t.Context(), boss.ID, store.UserChange{}, theEnd)
+				return s.Users.ChangeUser(t.Context(), boss.ID, store.UserChange{}, theEnd)
 			})
 		}
 	}},
@@ -169,7 +169,9 @@ var familyRaceChecks = []check{
 	{name: "EndFamiliesIsOneStep", races: func(t *testing.T, s store.Store) {
 		for round := range 8 {
 			u := &store.User{ID: fmt.Sprint("user ", round), Declared: true}
-			familiesEndInOneStep(t, s, u, func() error { return errOf(s.EndFamilies(t.Context(), store.FamilyFilter{UserID: u.ID}, theEnd)) },
+			familiesEndInOneStep(t, s, u, func() error {
+				return errOf(s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: u.ID}, theEnd))
+			},
 				func() bool { return false })
 		}
 	}},
@@ -177,8 +179,8 @@ var familyRaceChecks = []check{
 	{name: "M25ChangeUserIsOneStep", races: func(t *testing.T, s store.Store) {
 		for round := range 8 {
 			u := addUser(t, s, user(fmt.Sprint("user ", round)))
-			familiesEndInOneStep(t, s, u, func() error { return errOf(s.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd)) }, func() bool {
-				now, err := s.User(t.Context(), u.ID)
+			familiesEndInOneStep(t, s, u, func() error { return errOf(s.Users.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd)) }, func() bool {
+				now, err := s.Users.User(t.Context(), u.ID)
 				return err != nil || now.Version != u.Version
 			})
 		}
@@ -187,8 +189,8 @@ var familyRaceChecks = []check{
 	{name: "M28RemoveUserIsOneStep", races: func(t *testing.T, s store.Store) {
 		for round := range 8 {
 			u := addUser(t, s, user(fmt.Sprint("user ", round)))
-			familiesEndInOneStep(t, s, u, func() error { return errOf(s.RemoveUser(t.Context(), u.ID, theEnd)) }, func() bool {
-				return errOf(s.User(t.Context(), u.ID)) != nil
+			familiesEndInOneStep(t, s, u, func() error { return errOf(s.Users.RemoveUser(t.Context(), u.ID, theEnd)) }, func() bool {
+				return errOf(s.Users.User(t.Context(), u.ID)) != nil
 			})
 		}
 	}},
@@ -196,18 +198,20 @@ var familyRaceChecks = []check{
 	{name: "S63SignInAndHostSessionsEndInOneStep", races: func(t *testing.T, s store.Store) {
 		for round := range 8 {
 			signIn := fmt.Sprint("sign-in ", round)
-			addFamilies(t, s, session(signIn))
+			addFamilies(t, s.Families, session(signIn))
 			var names []string
 			for i := range 5 {
-				addFamilies(t, s, hostSession(signIn, fmt.Sprint(signIn, " host ", i)))
+				addFamilies(t, s.Families, hostSession(signIn, fmt.Sprint(signIn, " host ", i)))
 				names = append(names, fmt.Sprint("family ", signIn, " host ", i))
 			}
-			oneStep(t, s, names, func() error { return errOf(s.EndFamilies(t.Context(), store.FamilyFilter{ID: signIn}, theEnd)) }, func() (bool, error) {
-				f, err := s.Family(t.Context(), signIn)
+			oneStep(t, s, names, func() error {
+				return errOf(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: signIn}, theEnd))
+			}, func() (bool, error) {
+				f, err := s.Families.Family(t.Context(), signIn)
 				return err == nil && !f.RevokedAt.IsZero(), err
 			}, func() error {
 				for _, name := range names {
-					f, err := s.Family(t.Context(), strings.TrimPrefix(name, "family "))
+					f, err := s.Families.Family(t.Context(), strings.TrimPrefix(name, "family "))
 					if err != nil || f.RevokedAt.IsZero() {
 						return fmt.Errorf("%q lives (%w)", name, err)
 					}
@@ -220,51 +224,51 @@ var familyRaceChecks = []check{
 	// the last one that did.
 	{name: "T89RotationBesideTheEnd", beside: func(t *testing.T, ending, rotating store.Store) {
 		for round := range raceRounds {
-			want := with(refreshed(fmt.Sprint("f", round)), func(f *store.TokenFamily) { f.UserID = "user of " + f.ID })
-			addFamilies(t, ending, want)
+			want := with(refreshed(fmt.Sprint("f", round)), func(f *store.TokenFamily) { f.User.ID = "user of " + f.ID })
+			addFamilies(t, ending.Families, want)
 			var acknowledged atomic.Bool
 			errs := race(2, func(i int) error {
 				if i == 0 {
-					_, err := ending.EndFamilies(t.Context(), []store.FamilyFilter{{ID: want.ID}, {UserID: want.UserID}}[round%2], theEnd)
+					_, err := ending.Families.EndFamilies(t.Context(), []store.FamilyFilter{{ID: want.ID}, {UserID: want.User.ID}}[round%2], theEnd)
 					acknowledged.Store(true)
 					return err
 				}
 				for {
 					late := acknowledged.Load()
-					at := now.Add(time.Duration(want.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
-					if err := rotate(t, rotating, want.ID, want.Generation, store.Rotation{At: at}); err != nil {
+					at := now.Add(time.Duration(want.Refresh.Generation) * 10 * time.Millisecond) // far from the end of the family, even if rotating is fast
+					if err := rotate(t, rotating.Families, want.ID, want.Refresh.Generation, store.Rotation{At: at}); err != nil {
 						return err
 					}
 					if late {
 						return errors.New("a family was rotated after its end was acknowledged")
 					}
-					want.Generation, want.RotatedAt = want.Generation+1, at
+					want.Refresh.Generation, want.Refresh.RotatedAt = want.Refresh.Generation+1, at
 					runtime.Gosched() // gives the end its turn on one processor, too
 				}
 			})
 			must(t, errs[0])
 			mustBe(t, errs[1], Refused(store.Revoked))
 			want.RevokedAt = theEnd.At
-			wantFamilies(t, ending, want)
-			wantFamilies(t, rotating, want)
+			wantFamilies(t, ending.Families, want)
+			wantFamilies(t, rotating.Families, want)
 		}
 	}},
 	// A code is redeemed while its family is ended. In either order the family has ended afterwards, and no further step succeeds.
 	{name: "T89RedemptionBesideTheEnd", races: func(t *testing.T, s store.Store) {
 		for round := range raceRounds {
 			want := family(fmt.Sprint("f", round))
-			addFamilies(t, s, want)
+			addFamilies(t, s.Families, want)
 			_, done := besideTheEnd(t, Refused(store.Revoked), func() ([]store.Revocation, error) {
-				return s.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
-			}, func() error { return redeem(t, s, want.ID, 1) })
+				return s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: want.ID}, theEnd)
+			}, func() error { return redeem(t, s.Families, want.ID, 1) })
 			refusal := store.Missing // there never was a refresh token
 			if done[0] {
 				redeemed(want, 1)
 				refusal = store.Revoked
 			}
 			want.RevokedAt = theEnd.At
-			wantFamilies(t, s, want)
-			mustBe(t, rotate(t, s, want.ID, 1, store.Rotation{At: now}), Refused(refusal))
+			wantFamilies(t, s.Families, want)
+			mustBe(t, rotate(t, s.Families, want.ID, 1, store.Rotation{At: now}), Refused(refusal))
 		}
 	}},
 }

@@ -15,11 +15,11 @@ import (
 func refusedAs(t *testing.T, s store.Store, why store.Outcome, name string, f *store.TokenFamily) {
 	t.Helper()
 	f.Code.RequestID = "of " + name
-	if err := Done(s.AddFamily(t.Context(), f)); !errors.Is(err, Refused(why)) {
+	if err := Done(s.Families.AddFamily(t.Context(), f)); !errors.Is(err, Refused(why)) {
 		t.Fatalf("%s: adding the family returned %v, want %v", name, err, why)
 	}
-	noFamily(t, s, f.ID)
-	if err := Done(s.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour))); err != nil {
+	noFamily(t, s.Families, f.ID)
+	if err := Done(s.Families.DecideRequest(t.Context(), f.Code.RequestID, now.Add(time.Hour))); err != nil {
 		t.Fatalf("%s: the request is decided: %v", name, err)
 	}
 }
@@ -47,15 +47,15 @@ func refusedWhenStale(t *testing.T, s store.Store, birth func(u *store.User, id 
 		{"removed", false, nil},
 	} {
 		u := addUser(t, s, user(c.name))
-		addFamilies(t, s, birth(u, c.name+" before"))
+		addFamilies(t, s.Families, birth(u, c.name+" before"))
 		for _, change := range c.changes {
-			ok(s.ChangeUser(t.Context(), u.ID, change, theEnd))(t)
+			ok(s.Users.ChangeUser(t.Context(), u.ID, change, theEnd))(t)
 		}
 		if len(c.changes) == 0 {
-			ok(s.RemoveUser(t.Context(), u.ID, theEnd))(t)
+			ok(s.Users.RemoveUser(t.Context(), u.ID, theEnd))(t)
 		}
 		if c.fresh {
-			u = readUser(t, s, u.ID)
+			u = readUser(t, s.Users, u.ID)
 		}
 		refusedAs(t, s, store.UserChanged, c.name, birth(u, c.name))
 	}
@@ -82,31 +82,31 @@ var familyUserChecks = []check{
 		refusedWhenStale(t, s, familyOf)
 		u := addUser(t, s, user("ada"))
 		for _, version := range []string{"", u.Version + " ", "x" + u.Version, "another"} {
-			f := with(familyOf(u, "version "+version), func(f *store.TokenFamily) { f.UserVersion = version })
+			f := with(familyOf(u, "version "+version), func(f *store.TokenFamily) { f.User.Version = version })
 			refusedAs(t, s, store.UserChanged, "version "+version, f)
 		}
-		unknown := with(familyOf(u, "of nobody"), func(f *store.TokenFamily) { f.UserID = "nobody" })
+		unknown := with(familyOf(u, "of nobody"), func(f *store.TokenFamily) { f.User.ID = "nobody" })
 		refusedAs(t, s, store.UserChanged, "unknown", unknown)
-		unknown.UserVersion = ""
+		unknown.User.Version = ""
 		refusedAs(t, s, store.UserChanged, "unknown, without a version", unknown)
 		disabledFromBirth := with(user("born disabled"), func(u *store.User) { u.Status = store.UserDisabled })
 		refusedAs(t, s, store.UserChanged, "born disabled", familyOf(addUser(t, s, disabledFromBirth), "born disabled"))
 		invited := with(user("invited"), func(u *store.User) { u.PasswordHash = oauth.Secret{} })
 		refusedAs(t, s, store.UserChanged, "invited", familyOf(addUser(t, s, invited), "invited"))
 
-		addFamilies(t, s, familyOf(u, "good")) // a family of the user's current version is added
-		ok(s.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t)
-		addFamilies(t, s, familyOf(readUser(t, s, u.ID), "good again"))
+		addFamilies(t, s.Families, familyOf(u, "good")) // a family of the user's current version is added
+		ok(s.Users.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t)
+		addFamilies(t, s.Families, familyOf(readUser(t, s.Users, u.ID), "good again"))
 	}},
 	// A declared user need not be stored, and a stored user of that id, whatever its state, is not the family's user.
 	{name: "FamilyOfADeclaredUser", test: func(t *testing.T, s store.Store) {
-		addFamilies(t, s, family("before"))
+		addFamilies(t, s.Families, family("before"))
 		addUser(t, s, with(user("ada"), func(u *store.User) { u.Status = store.UserDisabled }))
-		addFamilies(t, s, family("beside"))
-		addFamilies(t, s, with(family("without version"), func(f *store.TokenFamily) { f.UserVersion = "" }))
-		ok(s.RemoveUser(t.Context(), "ada", theEnd))(t)
-		addFamilies(t, s, family("after"))
-		wantFamilies(t, s, family("after"))
+		addFamilies(t, s.Families, family("beside"))
+		addFamilies(t, s.Families, with(family("without version"), func(f *store.TokenFamily) { f.User.Version = "" }))
+		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
+		addFamilies(t, s.Families, family("after"))
+		wantFamilies(t, s.Families, family("after"))
 	}},
 	// The list has the user's families that are not revoked and expire after the given time, newest first, in full, with an unspent code, a
 	// spent one or none.
@@ -117,68 +117,68 @@ var familyUserChecks = []check{
 		}
 		newest, spent, coded, oldest := made(refreshed("a"), 3), made(family("c"), 2), made(family("d"), 1), made(refreshed("b"), 0)
 		revoked, foreign, edge, late := refreshed("revoked"), refreshed("foreign"), refreshed("edge"), refreshed("late")
-		foreign.UserID = "Ada"
+		foreign.User.ID = "Ada"
 		limit := now.Add(30 * time.Minute).Truncate(time.Millisecond)
 		edge.ExpiresAt, late.ExpiresAt = limit, limit.Add(-time.Millisecond)
-		addFamilies(t, s, coded, newest, revoked, foreign, edge, oldest, spent, late)
-		spent.Code.SpentAt, spent.RotatedAt, spent.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
-		must(t, Used(s.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
-		ok(s.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd))(t)
-		list := ok(s.FamiliesOf(t.Context(), "ada", limit))(t)
+		addFamilies(t, s.Families, coded, newest, revoked, foreign, edge, oldest, spent, late)
+		spent.Code.SpentAt, spent.Refresh.RotatedAt, spent.Refresh.Generation, spent.ExpiresAt = now, now, 1, limit.Add(time.Millisecond)
+		must(t, Used(s.Families.RedeemCode(t.Context(), "c", store.Redemption{At: now, Generation: 1, ExpiresAt: spent.ExpiresAt, MaxFailures: 5})))
+		ok(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "revoked"}, theEnd))(t)
+		list := ok(s.Families.FamiliesOf(t.Context(), "ada", limit))(t)
 		sameFamilies(t, list, newest, spent, coded, oldest)
 		for _, none := range []string{"", "nobody", "ad", "ada "} {
-			list := ok(s.FamiliesOf(t.Context(), none, limit))(t)
+			list := ok(s.Families.FamiliesOf(t.Context(), none, limit))(t)
 			sameFamilies(t, list)
 		}
-		list = ok(s.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0)))(t)
+		list = ok(s.Families.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0)))(t)
 		sameFamilies(t, list)
 	}},
 	// PutConsent replaces a consent, and DropConsent deletes it. Neither user nor client need be stored.
 	{name: "ConsentReadsBack", test: func(t *testing.T, s store.Store) {
 		ctx := t.Context()
-		sameConsent(t, s, "ada", "app")
-		must(t, s.DropConsent(ctx, "ada", "app"))
-		must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
-		must(t, s.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
-		sameConsent(t, s, "ada", "app", "public", "trusted", "read:<things>'&")
-		must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
-		sameConsent(t, s, "ada", "app", "trusted")
-		must(t, s.DropConsent(ctx, "ada", "app"))
-		sameConsent(t, s, "ada", "app")
-		sameConsent(t, s, "bob", "app", "public")
-		must(t, s.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
-		sameConsent(t, s, "ada", "app", "public")
+		sameConsent(t, s.Families, "ada", "app")
+		must(t, s.Families.PutConsent(ctx, "ada", "app", nil, time.Time{}))
+		must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"public", "trusted", "read:<things>'&"}, now))
+		must(t, s.Families.PutConsent(ctx, "bob", "app", oauth.Scopes{"public"}, now))
+		sameConsent(t, s.Families, "ada", "app", "public", "trusted", "read:<things>'&")
+		must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"trusted"}, now.Add(-time.Hour)))
+		sameConsent(t, s.Families, "ada", "app", "trusted")
+		must(t, s.Families.PutConsent(ctx, "ada", "app", nil, time.Time{}))
+		sameConsent(t, s.Families, "ada", "app")
+		sameConsent(t, s.Families, "bob", "app", "public")
+		must(t, s.Families.PutConsent(ctx, "ada", "app", oauth.Scopes{"public"}, now))
+		sameConsent(t, s.Families, "ada", "app", "public")
 	}},
 	// T15: a consent belongs to exactly one user and one client, even if the concatenation of their ids is ambiguous.
 	{name: "ConsentNamesAreBytes", test: func(t *testing.T, s store.Store) {
 		pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a b", "c"}, {"a", "b c"}, {"a:b", "c"}, {"a", "b:c"}, {"a|b", "c"}, {"a", "b|c"},
 			{"a/b", "c"}, {"a", "b/c"}, {"a,b", "c"}, {"a", "b,c"}, {"bc", "a"}, {"A", "bc"}, {"a ", "bc"}, {"%", "%"}, {"_", "bc"}}
 		for i, p := range pairs {
-			must(t, s.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
+			must(t, s.Families.PutConsent(t.Context(), p[0], p[1], oauth.Scopes{fmt.Sprint("scope", i)}, now))
 		}
-		must(t, s.DropConsent(t.Context(), "%", "%"))
+		must(t, s.Families.PutConsent(t.Context(), "%", "%", nil, time.Time{}))
 		for i, p := range pairs {
 			if p[0] != "%" {
-				sameConsent(t, s, p[0], p[1], fmt.Sprint("scope", i))
+				sameConsent(t, s.Families, p[0], p[1], fmt.Sprint("scope", i))
 			}
 		}
-		sameConsent(t, s, "%", "%")
-		sameConsent(t, s, "a", "c")
+		sameConsent(t, s.Families, "%", "%")
+		sameConsent(t, s.Families, "a", "c")
 	}},
 	// Removing a user deletes its consents, and no other user's. A change of the user keeps them.
 	{name: "ConsentEndsWithTheUser", test: func(t *testing.T, s store.Store) {
 		for _, id := range []string{"ada", "Ada", "bob"} {
 			addUser(t, s, user(id))
-			must(t, s.PutConsent(t.Context(), id, "app", oauth.Scopes{"public"}, now))
-			must(t, s.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
+			must(t, s.Families.PutConsent(t.Context(), id, "app", oauth.Scopes{"public"}, now))
+			must(t, s.Families.PutConsent(t.Context(), id, "App", oauth.Scopes{"trusted"}, now))
 		}
-		ok(s.ChangeUser(t.Context(), "bob", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
-		ok(s.RemoveUser(t.Context(), "ada", theEnd))(t)
-		sameConsent(t, s, "ada", "app")
-		sameConsent(t, s, "ada", "App")
+		ok(s.Users.ChangeUser(t.Context(), "bob", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
+		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
+		sameConsent(t, s.Families, "ada", "app")
+		sameConsent(t, s.Families, "ada", "App")
 		for _, id := range []string{"Ada", "bob"} {
-			sameConsent(t, s, id, "app", "public")
-			sameConsent(t, s, id, "App", "trusted")
+			sameConsent(t, s.Families, id, "app", "public")
+			sameConsent(t, s.Families, id, "App", "trusted")
 		}
 	}},
 }

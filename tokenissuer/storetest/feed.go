@@ -39,51 +39,51 @@ func sameNames(t *testing.T, got map[string]bool, want ...string) {
 var feedChecks = []check{
 	// From its position a reader gets only what is new. A known revocation comes again when it is wider.
 	{name: "FeedGoesOn", test: func(t *testing.T, s store.Store) {
-		got, position := follow(t, s, store.FeedPosition{})
+		got, position := follow(t, s.Revocations, store.FeedPosition{})
 		sameNames(t, got)
-		must(t, s.Revoke(t.Context(), revocation("a"), revocation("b")))
-		got, position = follow(t, s, position)
+		must(t, s.Revocations.Revoke(t.Context(), revocation("a"), revocation("b")))
+		got, position = follow(t, s.Revocations, position)
 		sameNames(t, got, "client a", "client b")
-		got, position = follow(t, s, position)
+		got, position = follow(t, s.Revocations, position)
 		sameNames(t, got)
-		must(t, s.Revoke(t.Context(), revocation("c")))
-		got, position = follow(t, s, position)
+		must(t, s.Revocations.Revoke(t.Context(), revocation("c")))
+		got, position = follow(t, s.Revocations, position)
 		sameNames(t, got, "client c")
-		got, _ = follow(t, s, store.FeedPosition{})
+		got, _ = follow(t, s.Revocations, store.FeedPosition{})
 		sameNames(t, got, "client a", "client b", "client c")
-		got, _ = follow(t, s, position)
+		got, _ = follow(t, s.Revocations, position)
 		sameNames(t, got)
 		wider := revocation("a")
 		wider.ExpiresAt = wider.ExpiresAt.AddDate(0, 0, 1)
-		must(t, s.Revoke(t.Context(), wider))
-		got, _ = follow(t, s, position)
+		must(t, s.Revocations.Revoke(t.Context(), wider))
+		got, _ = follow(t, s.Revocations, position)
 		sameNames(t, got, "client a")
-		same(t, recorded(t, s)["client a"], wider)
+		same(t, recorded(t, s.Revocations)["client a"], wider)
 	}},
 	// The feed has the revocations of every step, not only those of Revoke.
 	{name: "FeedCarriesEveryStep", test: func(t *testing.T, s store.Store) {
-		must(t, s.AddClient(t.Context(), client("a")))
-		must(t, s.AddClient(t.Context(), client("b")))
-		must(t, s.Revoke(t.Context(), revocation("c")))
-		_, position := follow(t, s, store.FeedPosition{})
-		must(t, s.DisableClient(t.Context(), "a", revocation("a")))
-		got, position := follow(t, s, position)
+		must(t, s.Clients.AddClient(t.Context(), client("a")))
+		must(t, s.Clients.AddClient(t.Context(), client("b")))
+		must(t, s.Revocations.Revoke(t.Context(), revocation("c")))
+		_, position := follow(t, s.Revocations, store.FeedPosition{})
+		must(t, s.Clients.ChangeClient(t.Context(), "a", store.DisableClient(revocation("a"))))
+		got, position := follow(t, s.Revocations, position)
 		sameNames(t, got, "client a")
-		must(t, s.RemoveClient(t.Context(), "b", revocation("b")))
-		got, _ = follow(t, s, position)
+		must(t, s.Clients.RemoveClient(t.Context(), "b", revocation("b")))
+		got, _ = follow(t, s.Revocations, position)
 		sameNames(t, got, "client b")
 	}},
 	// A position that the store has not reached comes from a later state of it, before a backup was restored or a store in memory was lost.
 	// Its reader must not wait there while new revocations get lower positions.
 	{name: "FeedOfAnotherStore", test: func(t *testing.T, s store.Store) {
-		must(t, s.Revoke(t.Context(), revocation("a")))
-		list, position, err := s.Revocations(t.Context(), store.FeedPosition{At: 1 << 40, End: 1 << 40, Tag: 1})
+		must(t, s.Revocations.Revoke(t.Context(), revocation("a")))
+		list, position, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{At: 1 << 40, End: 1 << 40, Tag: 1})
 		must(t, err)
 		if len(list) != 1 || position.At >= 1<<40 {
 			t.Fatalf("a reader from another time got %v and position %d, want everything and the store's own position", list, position.At)
 		}
-		must(t, s.Revoke(t.Context(), revocation("b")))
-		got, _ := follow(t, s, position)
+		must(t, s.Revocations.Revoke(t.Context(), revocation("b")))
+		got, _ := follow(t, s.Revocations, position)
 		sameNames(t, got, "client b")
 	}},
 	// 16 writers record new names and one that they share, on either of the stores of one place, while a reader continues from its position.
@@ -97,9 +97,9 @@ var feedChecks = []check{
 			shared := revocation("shared")
 			shared.ExpiresAt = shared.ExpiresAt.AddDate(0, 0, days)
 			if days%3 > 0 {
-				return s.Revoke(t.Context(), own, shared)
+				return s.Revocations.Revoke(t.Context(), own, shared)
 			}
-			return errors.Join(errOf(s.EndFamilies(t.Context(), store.FamilyFilter{ID: own.ID}, theEnd)), s.Revoke(t.Context(), own, shared))
+			return errors.Join(errOf(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: own.ID}, theEnd)), s.Revocations.Revoke(t.Context(), own, shared))
 		}
 		all(t, 2, func(i int) error {
 			if i == 0 {
@@ -127,7 +127,7 @@ var feedChecks = []check{
 				mu.Lock()
 				before := slices.Clone(acknowledged)
 				mu.Unlock()
-				list, next, err := a.Revocations(t.Context(), position)
+				list, next, err := a.Revocations.Revocations(t.Context(), position)
 				if err != nil || next.At < position.At {
 					return fmt.Errorf("the position went from %d to %d (%w)", position.At, next.At, err)
 				}

@@ -13,7 +13,7 @@ import (
 // hostSession returns a redeemed host session of the declared user "ada" that belongs to a sign-in.
 func hostSession(signInID, id string) *store.TokenFamily {
 	f := approvedIn(signInID, id)
-	f.Origin, f.ClientID, f.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
+	f.Origin, f.ClientID, f.SignIn.SessionID, f.Actor = store.HostSession, "gatehouse", signInID, store.Actor{}
 	f.Code.RedirectURI = "https://app.example/oauth/callback"
 	return f
 }
@@ -38,21 +38,21 @@ var hostSessionChecks = []check{
 			signIn, other := "sign-in "+way, "other "+way
 			hosts := []*store.TokenFamily{own(hostSession(signIn, "unspent "+way)), own(hostSession(signIn, "spent "+way)), own(hostSession(signIn, "seen "+way))}
 			foreign, application := own(hostSession(other, "foreign "+way)), own(approvedIn(signIn, "application "+way))
-			application.SessionID = signIn
-			addFamilies(t, s, own(session(signIn)), own(session(other)), foreign, application, own(telling(signIn, "told "+way)))
-			addFamilies(t, s, hosts...)
-			must(t, redeem(t, s, "spent "+way, 0))
-			must(t, redeem(t, s, "seen "+way, 0))
-			must(t, Done(s.TouchFamily(t.Context(), "seen "+way, now.Add(time.Hour))))
+			application.SignIn.SessionID = signIn
+			addFamilies(t, s.Families, own(session(signIn)), own(session(other)), foreign, application, own(telling(signIn, "told "+way)))
+			addFamilies(t, s.Families, hosts...)
+			must(t, redeem(t, s.Families, "spent "+way, 0))
+			must(t, redeem(t, s.Families, "seen "+way, 0))
+			must(t, Done(s.Families.TouchFamily(t.Context(), "seen "+way, now.Add(time.Hour))))
 
 			var ended []store.Revocation
 			switch way {
 			case "change":
-				ended = ok(s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Groups = nil }), theEnd))(t)
+				ended = ok(s.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.Groups = nil }), theEnd))(t)
 			case "removal":
-				ended = ok(s.RemoveUser(t.Context(), u.ID, theEnd))(t)
+				ended = ok(s.Users.RemoveUser(t.Context(), u.ID, theEnd))(t)
 			default:
-				ended = end(t, s, filters[way](u, signIn))
+				ended = end(t, s.Families, filters[way](u, signIn))
 			}
 			want := []string{signIn, "unspent " + way, "spent " + way, "seen " + way}
 			switch way {
@@ -64,7 +64,7 @@ var hostSessionChecks = []check{
 			sameEndings(t, s, ended, want...)
 			for _, f := range []*store.TokenFamily{foreign, application} {
 				if !slices.Contains(want, f.ID) {
-					wantFamilies(t, s, kept(f))
+					wantFamilies(t, s.Families, kept(f))
 				}
 			}
 			if told := fmt.Sprintf("%s told %s of %s", signIn, way, u.ID); !slices.Contains(due(t, s), told) {
@@ -74,36 +74,36 @@ var hostSessionChecks = []check{
 	}},
 	// The end of a host session ends neither its sign-in nor the others that belong to it, and makes no logout due.
 	{name: "S60HostSessionEndsAlone", test: func(t *testing.T, s store.Store) {
-		addFamilies(t, s, session("sign-in"), hostSession("sign-in", "app"), hostSession("sign-in", "wiki"), telling("sign-in", "told"))
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "app"}), "app")
-		wantFamilies(t, s, session("sign-in"), kept(hostSession("sign-in", "wiki")))
+		addFamilies(t, s.Families, session("sign-in"), hostSession("sign-in", "app"), hostSession("sign-in", "wiki"), telling("sign-in", "told"))
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ID: "app"}), "app")
+		wantFamilies(t, s.Families, session("sign-in"), kept(hostSession("sign-in", "wiki")))
 		noneDue(t, s)
 		// An earlier end does not matter, nor does recording its revocation again.
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "sign-in"}), "sign-in", "wiki")
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ID: "sign-in"}), "sign-in", "wiki")
 	}},
 	// A host session approved while its sign-in ends, on one node or two → refused, or ended with it.
 	{name: "S61HostSessionBornBesideTheEnd", beside: func(t *testing.T, ending, adding store.Store) {
 		for round := range raceRounds {
 			id := fmt.Sprint("sign-in ", round)
-			addFamilies(t, ending, session(id))
+			addFamilies(t, ending.Families, session(id))
 			which := []store.FamilyFilter{{ID: id}, {ID: id, UserID: "ada"}, {UserID: "ada", Origins: []oauth.GrantType{store.BrowserSession}}}[round%3]
 			bornBeside(t, ending, adding, store.Revoked,
 				func(name string) *store.TokenFamily { return hostSession(id, name) },
-				func() ([]store.Revocation, error) { return ending.EndFamilies(t.Context(), which, theEnd) })
+				func() ([]store.Revocation, error) { return ending.Families.EndFamilies(t.Context(), which, theEnd) })
 		}
 	}},
 	// A host session approved, redeemed or seen after its sign-in has ended → refused, and not revived.
 	{name: "S62HostSessionAfterTheEnd", test: func(t *testing.T, s store.Store) {
-		addFamilies(t, s, session("sign-in"), hostSession("sign-in", "unspent"), hostSession("sign-in", "spent"))
-		must(t, redeem(t, s, "spent", 0))
-		end(t, s, store.FamilyFilter{ID: "sign-in"})
-		mustBe(t, Done(s.AddFamily(t.Context(), hostSession("sign-in", "late"))), Refused(store.Revoked))
-		mustBe(t, redeem(t, s, "unspent", 0), Refused(store.Revoked))
-		mustBe(t, redeem(t, s, "spent", 0), Refused(store.Replayed))
+		addFamilies(t, s.Families, session("sign-in"), hostSession("sign-in", "unspent"), hostSession("sign-in", "spent"))
+		must(t, redeem(t, s.Families, "spent", 0))
+		end(t, s.Families, store.FamilyFilter{ID: "sign-in"})
+		mustBe(t, Done(s.Families.AddFamily(t.Context(), hostSession("sign-in", "late"))), Refused(store.Revoked))
+		mustBe(t, redeem(t, s.Families, "unspent", 0), Refused(store.Revoked))
+		mustBe(t, redeem(t, s.Families, "spent", 0), Refused(store.Replayed))
 		for _, id := range []string{"unspent", "spent", "late"} {
-			mustBe(t, Done(s.TouchFamily(t.Context(), id, now.Add(time.Hour))), Refused(store.Revoked))
+			mustBe(t, Done(s.Families.TouchFamily(t.Context(), id, now.Add(time.Hour))), Refused(store.Revoked))
 		}
-		list := ok(s.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
+		list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
 		if len(list) != 0 {
 			t.Errorf("family %q lives", list[0].ID)
 		}
@@ -114,27 +114,27 @@ var hostSessionChecks = []check{
 		for round := range raceRounds {
 			signIn := fmt.Sprint("sign-in ", round)
 			fresh, rested := hostSession(signIn, signIn+" fresh"), hostSession(signIn, signIn+" rested")
-			rested.TokenLifetime, rested.CreatedAt, rested.RotatedAt = time.Hour, now.Add(-48*time.Hour), now.Add(-48*time.Hour)
-			addFamilies(t, ending, session(signIn), fresh, rested)
+			rested.TokenLifetime, rested.CreatedAt, rested.Refresh.RotatedAt = time.Hour, now.Add(-48*time.Hour), now.Add(-48*time.Hour)
+			addFamilies(t, ending.Families, session(signIn), fresh, rested)
 			ended, done := besideTheEnd(t, Refused(store.Revoked), func() ([]store.Revocation, error) {
-				return ending.EndFamilies(t.Context(), store.FamilyFilter{ID: signIn}, theEnd)
+				return ending.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: signIn}, theEnd)
 			}, func() error {
-				return use(t.Context(), using, fresh.ID, store.Redemption{At: now, ExpiresAt: now.Add(time.Hour), MaxFailures: maxFailures})
-			}, func() error { return Done(using.TouchFamily(t.Context(), rested.ID, now)) })
+				return use(t.Context(), using.Families, fresh.ID, store.Redemption{At: now, ExpiresAt: now.Add(time.Hour), MaxFailures: maxFailures})
+			}, func() error { return Done(using.Families.TouchFamily(t.Context(), rested.ID, now)) })
 			if len(ended) != 3 {
 				t.Fatalf("round %d: the end returned %v", round, ended)
 			}
 			for _, id := range []string{fresh.ID, rested.ID} {
-				f := readFamily(t, using, id)
+				f := readFamily(t, using.Families, id)
 				if !sameTime(f.RevokedAt, theEnd.At) {
 					t.Fatalf("round %d: %q has ended at %v", round, id, f.RevokedAt)
 				}
-				same(t, recorded(t, ending)["family "+id], endOf(id, f.RevokedUntil(theEnd)))
+				same(t, recorded(t, ending.Revocations)["family "+id], endOf(id, f.RevokedUntil(theEnd)))
 			}
-			if done[1] && !sameTime(readFamily(t, using, rested.ID).RotatedAt, now) {
+			if done[1] && !sameTime(readFamily(t, using.Families, rested.ID).Refresh.RotatedAt, now) {
 				t.Fatalf("round %d: it was seen, and the end knows nothing of it", round)
 			}
-			mustBe(t, Done(using.TouchFamily(t.Context(), rested.ID, now.Add(time.Hour))), Refused(store.Revoked))
+			mustBe(t, Done(using.Families.TouchFamily(t.Context(), rested.ID, now.Add(time.Hour))), Refused(store.Revoked))
 		}
 	}},
 	// The host sessions of a sign-in are ended alone → no other family of that sign-in ends.
@@ -161,17 +161,17 @@ var hostSessionChecks = []check{
 				}
 				return prefix + name
 			}
-			application := with(approvedIn(in("a"), in("application")), func(f *store.TokenFamily) { f.SessionID = in("a") })
-			addFamilies(t, s, session(in("a")), session(in("b")), application,
+			application := with(approvedIn(in("a"), in("application")), func(f *store.TokenFamily) { f.SignIn.SessionID = in("a") })
+			addFamilies(t, s.Families, session(in("a")), session(in("b")), application,
 				hostSession(in("a"), in("a app")), hostSession(in("a"), in("a wiki")), hostSession(in("b"), in("b app")))
 			which, want := c.which, make([]string, len(c.want))
 			which.ID, which.SessionID = in(which.ID), in(which.SessionID)
 			for i, id := range c.want {
 				want[i] = in(id)
 			}
-			sameEndings(t, s, end(t, s, which), want...)
+			sameEndings(t, s, end(t, s.Families, which), want...)
 			for _, id := range []string{"a", "b", "application", "a app", "a wiki", "b app"} {
-				if ended := !readFamily(t, s, in(id)).RevokedAt.IsZero(); ended != slices.Contains(want, in(id)) {
+				if ended := !readFamily(t, s.Families, in(id)).RevokedAt.IsZero(); ended != slices.Contains(want, in(id)) {
 					t.Errorf("%+v: %q has ended: %t", c.which, id, ended)
 				}
 			}
@@ -182,11 +182,11 @@ var hostSessionChecks = []check{
 		long := with(session("sign-in"), func(f *store.TokenFamily) { f.ExpiresAt = now.AddDate(0, 1, 0) })
 		short, lasting := hostSession("sign-in", "short"), hostSession("sign-in", "lasting")
 		lasting.ExpiresAt = long.ExpiresAt
-		addFamilies(t, s, long, short, lasting, telling("sign-in", "told"))
-		drop(t, s, now.AddDate(0, 0, 7), 10)
-		noFamily(t, s, "short")
-		wantFamilies(t, s, kept(lasting))
+		addFamilies(t, s.Families, long, short, lasting, telling("sign-in", "told"))
+		drop(t, s.Housekeeping, now.AddDate(0, 0, 7), 10)
+		noFamily(t, s.Families, "short")
+		wantFamilies(t, s.Families, kept(lasting))
 		noneDue(t, s)
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ID: "sign-in"}), "sign-in", "lasting")
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ID: "sign-in"}), "sign-in", "lasting")
 	}},
 }

@@ -33,16 +33,16 @@ func external(id string) *store.User {
 // sameIdentities compares a user's stored identities with want, by both reads, and checks whether the user is External.
 func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
 	t.Helper()
-	list := ok(s.Identities(t.Context(), userID))(t)
+	list := ok(s.Identities.Identities(t.Context(), userID))(t)
 	if len(list) != len(want) {
 		t.Fatalf("%q has %+v, want %+v", userID, list, want)
 	}
 	for i := range want {
 		same(t, list[i], want[i])
-		found := ok(s.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject))(t)
+		found := ok(s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject))(t)
 		same(t, found, want[i])
 	}
-	u, err := s.User(t.Context(), userID)
+	u, err := s.Users.User(t.Context(), userID)
 	if !errors.Is(err, store.ErrNotFound) && (err != nil || u.External != (len(want) > 0)) {
 		t.Errorf("%q is external: %t with %d identities (%v)", userID, u.External, len(want), err)
 	}
@@ -51,21 +51,23 @@ func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Id
 // noIdentity ends the test if the identity exists.
 func noIdentity(t *testing.T, s store.Store, provider, subject string) {
 	t.Helper()
-	mustBe(t, errOf(s.UserByIdentity(t.Context(), provider, subject)), store.ErrNotFound)
+	mustBe(t, errOf(s.Identities.UserByIdentity(t.Context(), provider, subject)), store.ErrNotFound)
 }
 
 func identityCalls(s store.Store) []call {
 	return []call{
-		{"UserByIdentity", func(ctx context.Context) error { return errOf(s.UserByIdentity(ctx, "corp", "ada")) }},
-		{"Identities", func(ctx context.Context) error { return errOf(s.Identities(ctx, "ada")) }},
-		{"LinkIdentity", func(ctx context.Context) error { return s.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
+		{"UserByIdentity", func(ctx context.Context) error { return errOf(s.Identities.UserByIdentity(ctx, "corp", "ada")) }},
+		{"Identities", func(ctx context.Context) error { return errOf(s.Identities.Identities(ctx, "ada")) }},
+		{"LinkIdentity", func(ctx context.Context) error { return s.Identities.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"AddExternalUser", func(ctx context.Context) error {
-			return s.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
+			return s.Users.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
 		}},
-		{"TouchIdentity", func(ctx context.Context) error { return s.TouchIdentity(ctx, identity("corp", "ada", "ada")) }},
-		{"IdentitySources", func(ctx context.Context) error { return errOf(s.IdentitySources(ctx, "corp")) }},
+		{"TouchIdentity", func(ctx context.Context) error {
+			return s.Identities.TouchIdentity(ctx, identity("corp", "ada", "ada"))
+		}},
+		{"IdentitySources", func(ctx context.Context) error { return errOf(s.Identities.IdentitySources(ctx, "corp")) }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
-			return errOf(s.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd))
+			return errOf(s.Identities.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd))
 		}},
 	}
 }
@@ -79,43 +81,43 @@ var identityChecks = []check{
 		u := addUser(t, s, user("ada"))
 		first, second, third := identity("corp", "1", "ada"), identity("corp", "0", "ada"), identity("acme é'", "Subject \U0001F98A \"'", "ada")
 		for _, i := range []store.Identity{first, second, third} {
-			must(t, s.LinkIdentity(t.Context(), i))
+			must(t, s.Identities.LinkIdentity(t.Context(), i))
 		}
 		sameIdentities(t, s, "ada", third, second, first)
 		again := first
 		again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
-		must(t, s.LinkIdentity(t.Context(), again))
+		must(t, s.Identities.LinkIdentity(t.Context(), again))
 		first.LastUsedAt, first.Vouches = again.LastUsedAt, false
 		sameIdentities(t, s, "ada", third, second, first)
-		after := readUser(t, s, "ada")
+		after := readUser(t, s.Users, "ada")
 		if after.Version != u.Version || !after.External || u.External {
 			t.Errorf("the user was\n%+v and is\n%+v", u, after)
 		}
 		sameUser(t, after, user("ada"))
-		byEmail, err := s.UserByEmail(t.Context(), u.Email)
-		if err != nil || !byEmail.External || !listUsers(t, s, "")[0].External {
+		byEmail, err := s.Users.UserByEmail(t.Context(), u.Email)
+		if err != nil || !byEmail.External || !listUsers(t, s.Users, "")[0].External {
 			t.Errorf("by another read the user is not external: %v", err)
 		}
 
-		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 		sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
-		mustBe(t, s.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
 		noIdentity(t, s, "corp", "2")
 	}},
 	// An identity stays with its user, and another user cannot take it.
 	{name: "P100IdentityOfAnother", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("ada"))
 		addUser(t, s, user("bob"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
 		taken := identity("corp", "1", "bob")
 		taken.LastUsedAt = now.Add(time.Hour)
-		mustBe(t, s.LinkIdentity(t.Context(), taken), store.ErrTaken)
-		mustBe(t, s.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), taken), store.ErrTaken)
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
 		sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
 		sameIdentities(t, s, "bob")
 		sameIdentities(t, s, "eve")
-		must(t, s.LinkIdentity(t.Context(), identity("other", "1", "bob")))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "bob")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
 		sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
 	}},
 	// One identity for many users at once, on one node or two → one has it.
@@ -127,7 +129,7 @@ var identityChecks = []check{
 				addUser(t, a, user(fmt.Sprint(round, " ", i)))
 			}
 			errs := race(racers, func(i int) error {
-				return stores[i%2].LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
+				return stores[i%2].Identities.LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
 			})
 			oneWinner(t, errs, store.ErrTaken)
 			for i, err := range errs {
@@ -142,12 +144,12 @@ var identityChecks = []check{
 	}},
 	// A user created with a taken id, address or identity → refused whole: no user, no identity.
 	{name: "P102ExternalUserIsOneStep", test: func(t *testing.T, s store.Store) {
-		must(t, s.AddOrganisation(t.Context(), organisation("acme")))
+		must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
 		first := identity("corp", "1", "somebody else")
 		first.Created = true
-		must(t, s.AddUser(t.Context(), external("ada"), false, first))
+		must(t, s.Users.AddUser(t.Context(), external("ada"), false, first))
 		want := external("ada")
-		wantUsers(t, s, want)
+		wantUsers(t, s.Users, want)
 		first.UserID = "ada"
 		sameIdentities(t, s, "ada", first)
 
@@ -163,18 +165,18 @@ var identityChecks = []check{
 			{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
 			{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
 		} {
-			if err := s.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
+			if err := s.Users.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
 				t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
 			}
 			noIdentity(t, s, "corp", "2")
 			sameIdentities(t, s, "ada", first)
-			if list := listUsers(t, s, ""); len(list) != 1 {
+			if list := listUsers(t, s.Users, ""); len(list) != 1 {
 				t.Fatalf("%s: there are %d users", c.name, len(list))
 			}
 		}
-		must(t, s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
-		ok(s.RemoveUser(t.Context(), "bob", theEnd))(t)
-		if err := s.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
+		must(t, s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
+		ok(s.Users.RemoveUser(t.Context(), "bob", theEnd))(t)
+		if err := s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
 			t.Errorf("the id of a user who was removed: %v", err)
 		}
 		noIdentity(t, s, "corp", "2")
@@ -186,12 +188,12 @@ var identityChecks = []check{
 			subject := fmt.Sprint("subject ", round)
 			errs := race(racers, func(i int) error {
 				id := fmt.Sprint(round, " ", i)
-				return stores[i%2].AddUser(t.Context(), external(id), true, identity("corp", subject, id))
+				return stores[i%2].Users.AddUser(t.Context(), external(id), true, identity("corp", subject, id))
 			})
 			oneWinner(t, errs, store.ErrTaken)
 			id := fmt.Sprint(round, " ", slices.Index(errs, nil))
 			sameIdentities(t, b, id, identity("corp", subject, id))
-			if list := listUsers(t, a, ""); len(list) != round+1 {
+			if list := listUsers(t, a.Users, ""); len(list) != round+1 {
 				t.Fatalf("round %d: there are %d users", round, len(list))
 			}
 		}
@@ -200,17 +202,17 @@ var identityChecks = []check{
 	{name: "P104IdentitiesGoWithTheirUser", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("ada"))
 		addUser(t, s, user("bob"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
-		ok(s.RemoveUser(t.Context(), "ada", theEnd))(t)
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
+		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
 		sameIdentities(t, s, "ada")
 		noIdentity(t, s, "corp", "1")
 		sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
 
 		// A user who had been declared, and is added now.
-		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 		addUser(t, s, user("eve"))
 		sameIdentities(t, s, "eve")
 		noIdentity(t, s, "corp", "eve")
@@ -220,9 +222,11 @@ var identityChecks = []check{
 		for round := range raceRounds {
 			u := addUser(t, removing, user(fmt.Sprint("user ", round)))
 			link := func(subject string) func() error {
-				return func() error { return linking.LinkIdentity(t.Context(), identity("corp", subject+u.ID, u.ID)) }
+				return func() error {
+					return linking.Identities.LinkIdentity(t.Context(), identity("corp", subject+u.ID, u.ID))
+				}
 			}
-			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) { return removing.RemoveUser(t.Context(), u.ID, theEnd) },
+			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) { return removing.Users.RemoveUser(t.Context(), u.ID, theEnd) },
 				link("1 of "), link("2 of "))
 			noIdentity(t, removing, "corp", "1 of "+u.ID)
 			noIdentity(t, removing, "corp", "2 of "+u.ID)
@@ -235,28 +239,28 @@ var identityChecks = []check{
 			t.Errorf("%+v is active", invited)
 		}
 		refusedAs(t, s, store.UserChanged, "without a password", familyOf(invited, "too early"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
-		u := readUser(t, s, "invited")
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+		u := readUser(t, s.Users, "invited")
 		if !u.IsActive() {
 			t.Errorf("%+v is not active", u)
 		}
 		coded, rotated := familyOf(u, "coded"), ownedBy(u, refreshed("rotated"))
-		coded.Provider = "corp"
-		addFamilies(t, s, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
-		wantFamilies(t, s, coded)
-		must(t, redeem(t, s, "coded", 1))
-		must(t, rotate(t, s, "rotated", 1, store.Rotation{At: now}))
+		coded.SignIn.Provider = "corp"
+		addFamilies(t, s.Families, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
+		wantFamilies(t, s.Families, coded)
+		must(t, redeem(t, s.Families, "coded", 1))
+		must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
 
-		ended := ok(s.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd))(t)
+		ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd))(t)
 		sameEndings(t, s, ended, "coded")
-		mustBe(t, redeem(t, s, "late", 1), Refused(store.UserChanged))
-		mustBe(t, rotate(t, s, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
+		mustBe(t, redeem(t, s.Families, "late", 1), Refused(store.UserChanged))
+		mustBe(t, rotate(t, s.Families, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
 		refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
 		refusedAs(t, s, store.UserChanged, "by nobody", createdBy(u, "by nobody"))
 
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
-		ok(s.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd))(t)
-		if u = readUser(t, s, "invited"); u.IsActive() || !u.External {
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+		ok(s.Users.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd))(t)
+		if u = readUser(t, s.Users, "invited"); u.IsActive() || !u.External {
 			t.Errorf("the disabled user is %+v", u)
 		}
 		refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
@@ -264,9 +268,9 @@ var identityChecks = []check{
 	// One of two identities unlinked → the user stays External; the last one → no longer.
 	{name: "P106UnlinkIdentity", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("ada"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-		must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
-		must(t, s.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
 		noneToUnlink(t, s, "corp", "unknown", "ada")
 		noneToUnlink(t, s, "corp", "1", "bob")
 		unlink(t, s, "corp", "1", "ada")
@@ -276,19 +280,19 @@ var identityChecks = []check{
 		sameIdentities(t, s, "ada")
 		unlink(t, s, "corp", "eve", "eve")
 		sameIdentities(t, s, "eve")
-		wantUsers(t, s, user("ada"))
+		wantUsers(t, s.Users, user("ada"))
 	}},
 	// A user who gets one identity while another is unlinked is External.
 	{name: "P106UnlinkedBesideALink", beside: func(t *testing.T, a, b store.Store) {
 		addUser(t, a, user("ada"))
-		must(t, a.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
+		must(t, a.Identities.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
 		for round := range raceRounds {
 			old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
 			all(t, 2, func(i int) error {
 				if i == 0 {
-					return errOf(a.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd))
+					return errOf(a.Identities.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd))
 				}
-				return b.LinkIdentity(t.Context(), next)
+				return b.Identities.LinkIdentity(t.Context(), next)
 			})
 			sameIdentities(t, b, "ada", next)
 		}
@@ -298,7 +302,7 @@ var identityChecks = []check{
 		subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
 		for i, subject := range subjects {
 			id := fmt.Sprint("user ", i)
-			must(t, s.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
+			must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
 		}
 		for i, subject := range subjects {
 			id := fmt.Sprint("user ", i)
@@ -318,7 +322,7 @@ var identityChecks = []check{
 	{name: "P150SourcesOfIdentities", test: func(t *testing.T, s store.Store) {
 		holdSources := func(provider string, want ...string) {
 			t.Helper()
-			got := ok(s.IdentitySources(t.Context(), provider))(t)
+			got := ok(s.Identities.IdentitySources(t.Context(), provider))(t)
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("the sources of %q are %q, want %q", provider, got, want)
 			}
@@ -332,7 +336,7 @@ var identityChecks = []check{
 		const gitHub, before, after = "github https://github.com", "openid https://old.example", "openid https://new.example"
 		touched, linked, other := at("corp", "1", gitHub), at("corp", "2", before), at("other", "3", gitHub)
 		for _, i := range []store.Identity{touched, linked, other, at("corp", "4", before)} {
-			must(t, s.LinkIdentity(t.Context(), i))
+			must(t, s.Identities.LinkIdentity(t.Context(), i))
 		}
 		holdSources("corp", gitHub, before)
 		holdSources("other", gitHub)
@@ -340,8 +344,8 @@ var identityChecks = []check{
 			holdSources(strange)
 		}
 		touched.Source, linked.Source = after, after
-		must(t, s.TouchIdentity(t.Context(), touched))
-		must(t, s.LinkIdentity(t.Context(), linked))
+		must(t, s.Identities.TouchIdentity(t.Context(), touched))
+		must(t, s.Identities.LinkIdentity(t.Context(), linked))
 		holdSources("corp", after, before)
 		sameIdentities(t, s, "ada", touched, linked, at("corp", "4", before), other)
 	}},

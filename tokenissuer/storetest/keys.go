@@ -50,29 +50,29 @@ func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
 
 // keysReadBack: there are none at first. Keys of several algorithms come back in full, oldest first, in whatever order they were added.
 func keysReadBack(t *testing.T, s store.Store) {
-	sameKeys(t, storedKeys(t, s))
+	sameKeys(t, storedKeys(t, s.Keys))
 	youngest, oldest := key("es", oauth.ES256, now.Add(time.Hour)), key("rs", oauth.RS256, now.Add(-time.Hour))
 	sealed := key("ed", oauth.EdDSA, now)
 	sealed.SealedWith = "kek 1"
 	for _, k := range []store.StoredKey{youngest, sealed, oldest} {
-		must(t, s.AddFirstSigningKey(t.Context(), k))
+		must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(k)))
 	}
-	sameKeys(t, storedKeys(t, s), oldest, sealed, youngest)
+	sameKeys(t, storedKeys(t, s.Keys), oldest, sealed, youngest)
 }
 
 // keysFirstOfAnAlgorithm: a second key of an algorithm changes nothing and is not an error, unless the first one was revoked: a revoked
 // key does not sign, and does not prevent the next.
 func keysFirstOfAnAlgorithm(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddFirstSigningKey(t.Context(), key("earlier", oauth.ES256, now.Add(-time.Hour))))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	sameKeys(t, storedKeys(t, s), first)
-	must(t, s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")))
-	must(t, s.AddFirstSigningKey(t.Context(), second))
-	must(t, s.AddFirstSigningKey(t.Context(), key("third", oauth.ES256, now)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key("earlier", oauth.ES256, now.Add(-time.Hour)))))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	sameKeys(t, storedKeys(t, s.Keys), first)
+	must(t, s.Keys.ChangeKeys(t.Context(), store.EndKey("first", now, keyRevocation("first"))))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(second)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key("third", oauth.ES256, now))))
 	first.Private, first.RevokedAt = nil, now
-	sameKeys(t, storedKeys(t, s), first, second)
+	sameKeys(t, storedKeys(t, s.Keys), first, second)
 }
 
 // keysFirstInARace: of concurrent first keys of an algorithm one is stored, and each caller reads that one afterwards.
@@ -81,15 +81,15 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 	seen := make([][]store.StoredKey, racers)
 	all(t, racers, func(i int) error {
 		algorithm := algorithms[i%len(algorithms)]
-		err := s.AddFirstSigningKey(t.Context(), key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second)))
+		err := s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key(fmt.Sprint("key ", i), algorithm, now.Add(time.Duration(i)*time.Second))))
 		if err != nil {
 			return err
 		}
-		seen[i], err = s.SigningKeys(t.Context())
+		seen[i], err = s.Keys.SigningKeys(t.Context())
 		return err
 	})
 	winner := make(map[oauth.Algorithm]string)
-	for _, k := range storedKeys(t, s) {
+	for _, k := range storedKeys(t, s.Keys) {
 		if other, twice := winner[k.Algorithm]; twice {
 			t.Fatalf("%s and %s are both first keys for %s", other, k.ID, k.Algorithm)
 		}
@@ -108,16 +108,19 @@ func keysFirstInARace(t *testing.T, s store.Store) {
 	}
 }
 
-func change(was, becomes store.StoredKey) store.KeyChange {
-	return store.KeyChange{Was: was, Becomes: becomes}
+func change(was, becomes store.StoredKey) store.KeyReplacement {
+	return store.KeyReplacement{Was: was, Becomes: becomes}
 }
 
-// replaces requests the changes and checks whether they were made.
-func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyChange) {
+// replaces requests the replacements and checks whether they were made.
+func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyReplacement) {
 	t.Helper()
-	if done, err := s.ReplaceSigningKeys(t.Context(), changes...); err != nil || done != want {
-		t.Errorf("replaced: %t, %v; want %t", done, err, want)
+	err := s.ChangeKeys(t.Context(), store.ReplaceKeys(changes...))
+	if want {
+		must(t, err)
+		return
 	}
+	mustBe(t, err, store.ErrNotFound)
 }
 
 // keysSealAsTheCallerBelieves: sealing replaces the private part and SealedWith, and only of a key that is as the caller has read it: of
@@ -126,8 +129,8 @@ func replaces(t *testing.T, s store.KeyStore, want bool, changes ...store.KeyCha
 func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 	plain, other := key("k", oauth.ES256, now), key("other", oauth.RS256, now.Add(time.Hour))
 	plain.ActiveFrom = now.Add(time.Minute)
-	must(t, s.AddFirstSigningKey(t.Context(), plain))
-	must(t, s.AddFirstSigningKey(t.Context(), other))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(plain)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(other)))
 	sealed := func(with string) store.StoredKey {
 		k := plain
 		k.Private, k.SealedWith = []byte("sealed \x00\xff with "+with), with
@@ -151,57 +154,57 @@ func keysSealAsTheCallerBelieves(t *testing.T, s store.Store) {
 		{"late", sealed("kek 1"), "kek 3", sealed("kek 2"), false},
 	} {
 		t.Log(step.name)
-		replaces(t, s, step.isReplaced, change(step.was, sealed(step.with)))
-		sameKeys(t, storedKeys(t, s), step.stored, other)
+		replaces(t, s.Keys, step.isReplaced, change(step.was, sealed(step.with)))
+		sameKeys(t, storedKeys(t, s.Keys), step.stored, other)
 	}
-	if _, err := s.ReplaceSigningKeys(t.Context(), change(sealed("kek 2"), plain)); err == nil {
+	if err := s.Keys.ChangeKeys(t.Context(), store.ReplaceKeys(change(sealed("kek 2"), plain))); err == nil {
 		t.Error("a sealed key was replaced by one that is not")
 	}
 	nobody := sealed("kek 1")
 	nobody.ID = "nobody"
-	replaces(t, s, false, change(nobody, nobody))
-	sameKeys(t, storedKeys(t, s), sealed("kek 2"), other)
+	replaces(t, s.Keys, false, change(nobody, nobody))
+	sameKeys(t, storedKeys(t, s.Keys), sealed("kek 2"), other)
 }
 
 // keysReplacedTogether: all of them or none. A key that cannot be replaced leaves the others and the version unchanged.
 func keysReplacedTogether(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.EdDSA, now.Add(time.Second))
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddFirstSigningKey(t.Context(), second))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(second)))
 	becomes := func(k store.StoredKey) store.StoredKey {
 		k.Private, k.SealedWith = []byte("sealed "+k.ID), "kek"
 		return k
 	}
 	sealed, sealedToo := becomes(second), becomes(first)
-	before := ok(s.KeysVersion(t.Context()))(t)
-	replaces(t, s, false, change(first, sealedToo), change(sealed, sealed))
-	sameKeys(t, storedKeys(t, s), first, second)
-	after := ok(s.KeysVersion(t.Context()))(t)
+	before := ok(s.Keys.KeysVersion(t.Context()))(t)
+	replaces(t, s.Keys, false, change(first, sealedToo), change(sealed, sealed))
+	sameKeys(t, storedKeys(t, s.Keys), first, second)
+	after := ok(s.Keys.KeysVersion(t.Context()))(t)
 	if after != before {
 		t.Errorf("nothing changed, and the version went from %d to %d", before, after)
 	}
-	replaces(t, s, true, change(first, sealedToo), change(second, sealed))
-	sameKeys(t, storedKeys(t, s), sealedToo, sealed)
+	replaces(t, s.Keys, true, change(first, sealedToo), change(second, sealed))
+	sameKeys(t, storedKeys(t, s.Keys), sealedToo, sealed)
 }
 
 // keysAfterTheFirst: further keys of an algorithm are stored with the time from which they sign. An id can be used once.
 func keysAfterTheFirst(t *testing.T, s store.Store) {
 	first, second := key("first", oauth.ES256, now), key("second", oauth.ES256, now.Add(time.Hour))
 	second.ActiveFrom = now.Add(25 * time.Hour)
-	must(t, s.AddFirstSigningKey(t.Context(), first))
-	must(t, s.AddSigningKey(t.Context(), second))
-	sameKeys(t, storedKeys(t, s), first, second)
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(first)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(second)))
+	sameKeys(t, storedKeys(t, s.Keys), first, second)
 	again := key("first", oauth.RS256, now)
-	mustBe(t, s.AddSigningKey(t.Context(), again), store.ErrTaken)
-	sameKeys(t, storedKeys(t, s), first, second)
+	mustBe(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(again)), store.ErrTaken)
+	sameKeys(t, storedKeys(t, s.Keys), first, second)
 }
 
 // keysAddedInARace: every one of them is stored.
 func keysAddedInARace(t *testing.T, s store.Store) {
 	all(t, racers, func(i int) error {
-		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
+		return s.Keys.ChangeKeys(t.Context(), store.AddKey(key(fmt.Sprint("key ", i), oauth.ES256, now)))
 	})
-	if keys := storedKeys(t, s); len(keys) != racers {
+	if keys := storedKeys(t, s.Keys); len(keys) != racers {
 		t.Errorf("%d keys are stored, want %d", len(keys), racers)
 	}
 }
@@ -210,23 +213,23 @@ func keysAddedInARace(t *testing.T, s store.Store) {
 func keysRevoked(t *testing.T, s store.Store) {
 	revoked, other := key("k", oauth.ES256, now), key("other", oauth.ES256, now.Add(time.Hour))
 	revoked.SealedWith, revoked.ActiveFrom = "kek", now.Add(time.Minute)
-	must(t, s.AddSigningKey(t.Context(), revoked))
-	must(t, s.AddSigningKey(t.Context(), other))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(revoked)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(other)))
 	before := revoked
-	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(time.Hour), keyRevocation("k")))
-	must(t, s.RevokeSigningKey(t.Context(), "k", now.Add(2*time.Hour), keyRevocation("k")))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.EndKey("k", now.Add(time.Hour), keyRevocation("k"))))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.EndKey("k", now.Add(2*time.Hour), keyRevocation("k"))))
 	revoked.Private, revoked.SealedWith, revoked.RevokedAt = nil, "", now.Add(time.Hour)
-	sameKeys(t, storedKeys(t, s), revoked, other)
+	sameKeys(t, storedKeys(t, s.Keys), revoked, other)
 	// A node that had read the key before cannot restore it by sealing it.
 	late := key("k", oauth.ES256, now)
 	late.SealedWith = "kek 2"
 	for _, was := range []store.StoredKey{before, revoked} {
-		replaces(t, s, false, change(was, late))
+		replaces(t, s.Keys, false, change(was, late))
 	}
-	sameKeys(t, storedKeys(t, s), revoked, other)
+	sameKeys(t, storedKeys(t, s.Keys), revoked, other)
 
-	mustBe(t, s.RevokeSigningKey(t.Context(), "nobody", now, keyRevocation("nobody")), store.ErrNotFound)
-	got := recorded(t, s)
+	mustBe(t, s.Keys.ChangeKeys(t.Context(), store.EndKey("nobody", now, keyRevocation("nobody"))), store.ErrNotFound)
+	got := recorded(t, s.Revocations)
 	if len(got) != 1 {
 		t.Errorf("%d revocations are recorded, want one", len(got))
 	}
@@ -236,11 +239,11 @@ func keysRevoked(t *testing.T, s store.Store) {
 // keysDropped: a dropped key does not exist, and dropping it again is not an error, because two nodes may do it concurrently.
 func keysDropped(t *testing.T, s store.Store) {
 	kept := key("kept", oauth.ES256, now)
-	must(t, s.AddSigningKey(t.Context(), kept))
-	must(t, s.AddSigningKey(t.Context(), key("dropped", oauth.ES256, now)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(kept)))
+	must(t, s.Keys.ChangeKeys(t.Context(), store.AddKey(key("dropped", oauth.ES256, now))))
 	for range 2 {
-		must(t, s.DropSigningKey(t.Context(), "dropped"))
-		sameKeys(t, storedKeys(t, s), kept)
+		must(t, s.Keys.ChangeKeys(t.Context(), store.DropKey("dropped")))
+		sameKeys(t, storedKeys(t, s.Keys), kept)
 	}
 }
 
@@ -254,21 +257,23 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 		do   func() error
 	}{
 		{"nothing", func() error { return nil }},
-		{"the first key", func() error { return s.AddFirstSigningKey(t.Context(), key("first", oauth.ES256, now)) }},
-		{"a further key", func() error { return s.AddSigningKey(t.Context(), key("second", oauth.ES256, now)) }},
+		{"the first key", func() error { return s.Keys.ChangeKeys(t.Context(), store.AddFirstKey(key("first", oauth.ES256, now))) }},
+		{"a further key", func() error { return s.Keys.ChangeKeys(t.Context(), store.AddKey(key("second", oauth.ES256, now))) }},
 		{"a sealed key", func() error {
-			replaces(t, s, true, change(key("first", oauth.ES256, now), sealed))
+			replaces(t, s.Keys, true, change(key("first", oauth.ES256, now), sealed))
 			return nil
 		}},
-		{"a revoked key", func() error { return s.RevokeSigningKey(t.Context(), "first", now, keyRevocation("first")) }},
-		{"a dropped key", func() error { return s.DropSigningKey(t.Context(), "first") }},
+		{"a revoked key", func() error {
+			return s.Keys.ChangeKeys(t.Context(), store.EndKey("first", now, keyRevocation("first")))
+		}},
+		{"a dropped key", func() error { return s.Keys.ChangeKeys(t.Context(), store.DropKey("first")) }},
 	} {
 		must(t, change.do())
-		version := ok(s.KeysVersion(t.Context()))(t)
+		version := ok(s.Keys.KeysVersion(t.Context()))(t)
 		if version <= last {
 			t.Errorf("after %s the version is %d, and was %d", change.name, version, last)
 		}
-		if again, err := s.KeysVersion(t.Context()); err != nil || again != version {
+		if again, err := s.Keys.KeysVersion(t.Context()); err != nil || again != version {
 			t.Errorf("asked again, the version is %d, and was %d, %v", again, version, err)
 		}
 		last = version
@@ -279,7 +284,7 @@ func keysVersionMoves(t *testing.T, s store.Store) {
 // not at all, and an error of bind undoes the change.
 func keysBoundTogether(t *testing.T, s store.Store) {
 	refuse := false
-	s.BindKeys(func(step store.KeyStep) (store.StoredKey, error) {
+	s.Keys.BindKeys(func(step store.KeyStep) (store.StoredKey, error) {
 		if refuse {
 			return store.StoredKey{}, errors.New("it is refused")
 		}
@@ -293,11 +298,11 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 		return store.StoredKey{ID: "bound", Algorithm: "bound", Private: []byte(text), SealedWith: "kek"}, nil
 	})
 	all(t, racers, func(i int) error {
-		return s.AddSigningKey(t.Context(), key(fmt.Sprint("key ", i), oauth.ES256, now))
+		return s.Keys.ChangeKeys(t.Context(), store.AddKey(key(fmt.Sprint("key ", i), oauth.ES256, now)))
 	})
-	version := ok(s.KeysVersion(t.Context()))(t)
+	version := ok(s.Keys.KeysVersion(t.Context()))(t)
 	bound := func() string {
-		for _, k := range storedKeys(t, s) {
+		for _, k := range storedKeys(t, s.Keys) {
 			if k.ID == "bound" {
 				return string(k.Private)
 			}
@@ -308,15 +313,15 @@ func keysBoundTogether(t *testing.T, s store.Store) {
 		t.Errorf("bound: %s, want %s", bound(), want)
 	}
 	refuse = true
-	before, stood := bound(), len(storedKeys(t, s))
-	if err := s.AddSigningKey(t.Context(), key("refused", oauth.ES256, now)); err == nil {
+	before, stood := bound(), len(storedKeys(t, s.Keys))
+	if err := s.Keys.ChangeKeys(t.Context(), store.AddKey(key("refused", oauth.ES256, now))); err == nil {
 		t.Error("a change that could not be bound was made")
 	}
-	if err := s.DropSigningKey(t.Context(), "key 0"); err == nil {
+	if err := s.Keys.ChangeKeys(t.Context(), store.DropKey("key 0")); err == nil {
 		t.Error("a key was dropped though that could not be bound")
 	}
-	after := ok(s.KeysVersion(t.Context()))(t)
-	if bound() != before || len(storedKeys(t, s)) != stood || after != version {
-		t.Errorf("a change that could not be bound left %s, %d keys, version %d", bound(), len(storedKeys(t, s)), after)
+	after := ok(s.Keys.KeysVersion(t.Context()))(t)
+	if bound() != before || len(storedKeys(t, s.Keys)) != stood || after != version {
+		t.Errorf("a change that could not be bound left %s, %d keys, version %d", bound(), len(storedKeys(t, s.Keys)), after)
 	}
 }

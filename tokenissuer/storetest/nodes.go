@@ -26,20 +26,20 @@ var sizeChecks = []check{{name: "Sizes", test: sizes}}
 func sizes(t *testing.T, s store.Store) {
 	want := func(want store.Sizes) {
 		t.Helper()
-		got := ok(s.Sizes(t.Context()))(t)
+		got := ok(s.Housekeeping.Sizes(t.Context()))(t)
 		if got != want {
 			t.Fatalf("the sizes are %+v, want %+v", got, want)
 		}
 	}
 	want(store.Sizes{})
 	for i := range 3 {
-		must(t, s.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
+		must(t, s.Clients.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 	}
-	must(t, s.AddOrganisation(t.Context(), organisation("acme")))
-	must(t, s.AddUser(t.Context(), user("ada"), false))
-	addFamilies(t, s, family("one"), family("two"))
+	must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
+	must(t, s.Users.AddUser(t.Context(), user("ada"), false))
+	addFamilies(t, s.Families, family("one"), family("two"))
 	for i := range 4 {
-		must(t, s.Revoke(t.Context(), revocation(fmt.Sprint(i))))
+		must(t, s.Revocations.Revoke(t.Context(), revocation(fmt.Sprint(i))))
 	}
 	requests := make(map[string]bool)
 	for _, id := range []string{"one", "two"} {
@@ -47,14 +47,14 @@ func sizes(t *testing.T, s store.Store) {
 	}
 	delete(requests, "")
 	for i := range 5 {
-		must(t, Done(s.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
+		must(t, Done(s.Families.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
 	}
 	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
 }
 
 // onAttempts tests the counting of a store against the contract of a counter in memory.
 func onAttempts(test func(*testing.T, store.AttemptCounter)) func(*testing.T, store.Store) {
-	return func(t *testing.T, s store.Store) { test(t, storedAttempts{t, s}) }
+	return func(t *testing.T, s store.Store) { test(t, storedAttempts{t, s.Attempts}) }
 }
 
 // storedAttempts is an AttemptCounter on an AttemptStore.
@@ -91,21 +91,21 @@ func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time)
 var leaseChecks = []check{
 	// The holder keeps the task by asking again. When the lease has expired, another holder can get it and keeps it from then on.
 	{name: "Lease", test: func(t *testing.T, s store.Store) {
-		lease(t, s, "a", now, true)
-		lease(t, s, "b", now, false)
-		lease(t, s, "a", now.Add(30*time.Second), true) // until 90 s
-		lease(t, s, "b", now.Add(61*time.Second), false)
-		lease(t, s, "b", now.Add(90*time.Second-time.Microsecond), false)
-		lease(t, s, "b", now.Add(90*time.Second), true)
-		lease(t, s, "a", now.Add(91*time.Second), false)
-		lease(t, s, "a", now.Add(150*time.Second), true)
-		lease(t, s, "a", now.Add(time.Hour), true) // no other holder came
+		lease(t, s.Housekeeping, "a", now, true)
+		lease(t, s.Housekeeping, "b", now, false)
+		lease(t, s.Housekeeping, "a", now.Add(30*time.Second), true) // until 90 s
+		lease(t, s.Housekeeping, "b", now.Add(61*time.Second), false)
+		lease(t, s.Housekeeping, "b", now.Add(90*time.Second-time.Microsecond), false)
+		lease(t, s.Housekeeping, "b", now.Add(90*time.Second), true)
+		lease(t, s.Housekeeping, "a", now.Add(91*time.Second), false)
+		lease(t, s.Housekeeping, "a", now.Add(150*time.Second), true)
+		lease(t, s.Housekeeping, "a", now.Add(time.Hour), true) // no other holder came
 		// An end in the past releases the task.
-		held, err := s.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
+		held, err := s.Housekeeping.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
 		if must(t, err); !held {
 			t.Fatal("the holder cannot give the task back")
 		}
-		lease(t, s, "b", now.Add(time.Hour), true)
+		lease(t, s.Housekeeping, "b", now.Add(time.Hour), true)
 	}},
 	// Leases of different tasks are independent, and names and holders are compared byte for byte.
 	{name: "LeasesHaveNames", test: func(t *testing.T, s store.Store) {
@@ -114,7 +114,7 @@ var leaseChecks = []check{
 				holder string
 				want   bool
 			}{{fmt.Sprint("holder ", i), true}, {fmt.Sprint("Holder ", i), false}, {fmt.Sprint("holder ", i), true}} {
-				held, err := s.Lease(t.Context(), name, c.holder, now.Add(time.Minute), now)
+				held, err := s.Housekeeping.Lease(t.Context(), name, c.holder, now.Add(time.Minute), now)
 				if must(t, err); held != c.want {
 					t.Errorf("task %q for %q: %v, want %v", name, c.holder, held, c.want)
 				}
@@ -128,7 +128,7 @@ var leaseChecks = []check{
 			var winners atomic.Int64
 			at := now.Add(time.Duration(round) * time.Hour)
 			all(t, racers, func(i int) error {
-				held, err := nodes[i%len(nodes)].Lease(t.Context(), "sweeping", fmt.Sprint(round, " ", i), at.Add(time.Minute), at)
+				held, err := nodes[i%len(nodes)].Housekeeping.Lease(t.Context(), "sweeping", fmt.Sprint(round, " ", i), at.Add(time.Minute), at)
 				if held {
 					winners.Add(1)
 				}
@@ -141,13 +141,13 @@ var leaseChecks = []check{
 	}},
 	// A caller that asks for a task with another holder does not get it, and does not take it from the holder.
 	{name: "LeaseRenewedBesideOthers", races: func(t *testing.T, s store.Store) {
-		lease(t, s, "holder", now, true)
+		lease(t, s.Housekeeping, "holder", now, true)
 		all(t, racers, func(i int) error {
 			holder := "holder"
 			if i > 0 {
 				holder = fmt.Sprint("other ", i)
 			}
-			held, err := s.Lease(t.Context(), "sweeping", holder, now.Add(2*time.Minute), now.Add(time.Second))
+			held, err := s.Housekeeping.Lease(t.Context(), "sweeping", holder, now.Add(2*time.Minute), now.Add(time.Second))
 			if err == nil && held != (i == 0) {
 				err = fmt.Errorf("%s was told %v", holder, held)
 			}
@@ -167,7 +167,7 @@ var sharedAttemptChecks = []check{
 		const guesses = 200
 		told := make([]int, guesses)
 		all(t, guesses, func(i int) error {
-			n, until, err := nodes[i%len(nodes)].CountAttempt(t.Context(), "account\x00ada@example.com", time.Minute, now, 1)
+			n, until, err := nodes[i%len(nodes)].Attempts.CountAttempt(t.Context(), "account\x00ada@example.com", time.Minute, now, 1)
 			if err == nil && !until.Equal(now.Add(time.Minute)) {
 				err = fmt.Errorf("guess %d has a window until %v", i, until)
 			}
@@ -183,10 +183,10 @@ var sharedAttemptChecks = []check{
 	}},
 	// Neither a failure nor a call of Forgive is lost.
 	{name: "AttemptsForgivenInARace", races: func(t *testing.T, s store.Store) {
-		a := storedAttempts{t, s}
+		a := storedAttempts{t, s.Attempts}
 		all(t, racers, func(int) error {
 			for _, by := range []int{1, 1, -1} {
-				if _, _, err := s.CountAttempt(t.Context(), "b", time.Hour, now, by); err != nil {
+				if _, _, err := s.Attempts.CountAttempt(t.Context(), "b", time.Hour, now, by); err != nil {
 					return err
 				}
 			}
@@ -196,16 +196,16 @@ var sharedAttemptChecks = []check{
 	}},
 	// Windows that ended before the given time are deleted, and others are unchanged.
 	{name: "DropAttempts", test: func(t *testing.T, s store.Store) {
-		a := storedAttempts{t, s}
+		a := storedAttempts{t, s.Attempts}
 		end := now.Add(time.Minute)
 		fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))
 		fail(t, a, "open", time.Minute, now, 1, end)
-		more, err := s.DropAttempts(t.Context(), now.Add(30*time.Second))
+		more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, now.Add(30*time.Second))
 		if must(t, err); more {
 			t.Fatal("after two were looked at there may be more")
 		}
 		fail(t, a, "open", time.Minute, now.Add(31*time.Second), 2, end)
-		more, err = s.DropAttempts(t.Context(), end)
+		more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, end)
 		if must(t, err); more {
 			t.Fatal("there may be more than none")
 		}

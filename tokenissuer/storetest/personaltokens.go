@@ -49,12 +49,14 @@ func tokensOf(t *testing.T, s store.PersonalTokenStore, userID string) (ids []st
 
 func personalTokenCalls(s store.Store) []call {
 	return []call{
-		{"AddPersonalToken", func(ctx context.Context) error { return s.AddPersonalToken(ctx, declaredToken("new", "declared"), "") }},
-		{"PersonalToken", func(ctx context.Context) error { return errOf(s.PersonalToken(ctx, digest("t"))) }},
-		{"PersonalTokens", func(ctx context.Context) error { return errOf(s.PersonalTokens(ctx, "")) }},
-		{"TouchPersonalToken", func(ctx context.Context) error { return s.TouchPersonalToken(ctx, "t", now) }},
+		{"AddPersonalToken", func(ctx context.Context) error {
+			return s.PersonalTokens.AddPersonalToken(ctx, declaredToken("new", "declared"), "")
+		}},
+		{"PersonalToken", func(ctx context.Context) error { return errOf(s.PersonalTokens.PersonalToken(ctx, digest("t"))) }},
+		{"PersonalTokens", func(ctx context.Context) error { return errOf(s.PersonalTokens.PersonalTokens(ctx, "")) }},
+		{"TouchPersonalToken", func(ctx context.Context) error { return s.PersonalTokens.TouchPersonalToken(ctx, "t", now) }},
 		{"EndPersonalTokens", func(ctx context.Context) error {
-			return errOf(s.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: "ada"}, theEnd))
+			return errOf(s.PersonalTokens.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: "ada"}, theEnd))
 		}},
 	}
 }
@@ -63,65 +65,65 @@ var personalTokenChecks = []check{
 	// A personal access token is kept → reads back, newest first; its id or digest a second time, or of a changed or disabled owner →
 	// refused.
 	{name: "Q120PersonalTokensReadBack", test: func(t *testing.T, s store.Store) {
-		noPersonalToken(t, s, "first")
+		noPersonalToken(t, s.PersonalTokens, "first")
 		u := addUser(t, s, user("ada"))
 		first, second, other := personalToken("first", "ada"), personalToken("second", "ada"), declaredToken("other", "declared")
 		second.CreatedAt = now.Add(time.Hour)
-		must(t, s.AddPersonalToken(t.Context(), first, u.Version))
-		must(t, s.AddPersonalToken(t.Context(), second, u.Version))
-		must(t, s.AddPersonalToken(t.Context(), other, ""))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), first, u.Version))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), second, u.Version))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), other, ""))
 		for _, want := range []*store.PersonalToken{first, second, other} {
-			wantPersonalToken(t, s, want)
+			wantPersonalToken(t, s.PersonalTokens, want)
 		}
-		if got := tokensOf(t, s, "ada"); !slices.Equal(got, []string{"second", "first"}) {
+		if got := tokensOf(t, s.PersonalTokens, "ada"); !slices.Equal(got, []string{"second", "first"}) {
 			t.Errorf("ada has %q", got)
 		}
-		if got := tokensOf(t, s, ""); !slices.Equal(got, []string{"second", "first", "other"}) {
+		if got := tokensOf(t, s.PersonalTokens, ""); !slices.Equal(got, []string{"second", "first", "other"}) {
 			t.Errorf("all are %q", got)
 		}
-		if got := tokensOf(t, s, "nobody"); got != nil {
+		if got := tokensOf(t, s.PersonalTokens, "nobody"); got != nil {
 			t.Errorf("nobody has %q", got)
 		}
 		sameID, sameDigest := personalToken("first", "ada"), personalToken("third", "ada")
 		sameID.Digest, sameDigest.Digest = digest("third"), first.Digest
-		mustBe(t, s.AddPersonalToken(t.Context(), sameID, u.Version), store.ErrTaken)
-		mustBe(t, s.AddPersonalToken(t.Context(), sameDigest, u.Version), store.ErrTaken)
-		wantPersonalToken(t, s, first)
+		mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), sameID, u.Version), store.ErrTaken)
+		mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), sameDigest, u.Version), store.ErrTaken)
+		wantPersonalToken(t, s.PersonalTokens, first)
 	}},
 	// A token of a user who does not exist, has changed since, or is not active is refused.
 	{name: "Q120PersonalTokenOfWhoStands", test: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, user("ada"))
 		addUser(t, s, with(user("idle"), func(u *store.User) { u.Status = store.UserDisabled }))
-		mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "nobody"), "1"), store.ErrNotFound)
-		mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "ada"), u.Version+"0"), store.ErrNotFound)
-		mustBe(t, s.AddPersonalToken(t.Context(), personalToken("t", "idle"), readUser(t, s, "idle").Version), store.ErrNotFound)
-		noPersonalToken(t, s, "t")
+		mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "nobody"), "1"), store.ErrNotFound)
+		mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "ada"), u.Version+"0"), store.ErrNotFound)
+		mustBe(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "idle"), readUser(t, s.Users, "idle").Version), store.ErrNotFound)
+		noPersonalToken(t, s.PersonalTokens, "t")
 	}},
 	// The last use is noted → the day moves on and never back.
 	{name: "Q121PersonalTokenTouchedOnceADay", test: func(t *testing.T, s store.Store) {
 		token := declaredToken("t", "declared")
-		must(t, s.AddPersonalToken(t.Context(), token, ""))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), token, ""))
 		day := now.Truncate(24 * time.Hour)
 		for _, touch := range []time.Time{day, day.AddDate(0, 0, -1), day.AddDate(0, 0, 2), day} {
-			must(t, s.TouchPersonalToken(t.Context(), "t", touch))
+			must(t, s.PersonalTokens.TouchPersonalToken(t.Context(), "t", touch))
 			if touch.After(token.LastUsedAt) {
 				token.LastUsedAt = touch
 			}
-			wantPersonalToken(t, s, token)
+			wantPersonalToken(t, s.PersonalTokens, token)
 		}
-		must(t, s.TouchPersonalToken(t.Context(), "unknown", day))
+		must(t, s.PersonalTokens.TouchPersonalToken(t.Context(), "unknown", day))
 	}},
 	// Tokens ended by id or owner → gone, each with a revocation; by an empty filter or another's id → nothing.
 	{name: "Q122PersonalTokensEnd", test: func(t *testing.T, s store.Store) {
 		for _, id := range []string{"a1", "a2", "b1"} {
-			must(t, s.AddPersonalToken(t.Context(), declaredToken(id, id[:1]), ""))
+			must(t, s.PersonalTokens.AddPersonalToken(t.Context(), declaredToken(id, id[:1]), ""))
 		}
 		end := func(which store.PersonalTokenFilter, want ...string) {
 			t.Helper()
-			ended := ok(s.EndPersonalTokens(t.Context(), which, theEnd))(t)
+			ended := ok(s.PersonalTokens.EndPersonalTokens(t.Context(), which, theEnd))(t)
 			for _, r := range ended {
 				same(t, r, store.RevocationOfPersonalToken(r.ID, time.Time{}, theEnd))
-				same(t, recorded(t, s)[name(r)], r)
+				same(t, recorded(t, s.Revocations)[name(r)], r)
 				want = slices.DeleteFunc(want, func(id string) bool { return id == r.ID })
 			}
 			if len(want) > 0 {
@@ -130,13 +132,13 @@ var personalTokenChecks = []check{
 		}
 		end(store.PersonalTokenFilter{})
 		end(store.PersonalTokenFilter{ID: "a1", UserID: "b"})
-		if got := tokensOf(t, s, ""); len(got) != 3 {
+		if got := tokensOf(t, s.PersonalTokens, ""); len(got) != 3 {
 			t.Fatalf("left are %q", got)
 		}
 		end(store.PersonalTokenFilter{ID: "a1", UserID: "a"}, "a1")
 		end(store.PersonalTokenFilter{UserID: "b"}, "b1")
-		if got := tokensOf(t, s, ""); !slices.Equal(got, []string{"a2"}) || len(recorded(t, s)) != 2 {
-			t.Fatalf("left are %q, recorded %v", got, recorded(t, s))
+		if got := tokensOf(t, s.PersonalTokens, ""); !slices.Equal(got, []string{"a2"}) || len(recorded(t, s.Revocations)) != 2 {
+			t.Fatalf("left are %q, recorded %v", got, recorded(t, s.Revocations))
 		}
 	}},
 	// The owner gets another name → the token stays valid; another role → what was cached is revoked; is disabled or removed → the token is
@@ -146,50 +148,50 @@ var personalTokenChecks = []check{
 		add := func(id, owner string) *store.PersonalToken {
 			t.Helper()
 			token := with(personalToken(id, owner), func(token *store.PersonalToken) { token.ChangedAt = time.Time{} })
-			must(t, s.AddPersonalToken(ctx, token, readUser(t, s, owner).Version))
+			must(t, s.PersonalTokens.AddPersonalToken(ctx, token, readUser(t, s.Users, owner).Version))
 			return token
 		}
 		addUser(t, s, user("ada"))
 		addUser(t, s, user("bob"))
 		token, other := add("t", "ada"), add("other", "bob")
-		ok(s.ChangeUser(ctx, "ada", tell(func(u *store.User) { u.Name = "Ada" }), theEnd))(t)
-		wantPersonalToken(t, s, token)
+		ok(s.Users.ChangeUser(ctx, "ada", tell(func(u *store.User) { u.Name = "Ada" }), theEnd))(t)
+		wantPersonalToken(t, s.PersonalTokens, token)
 
-		changed := ok(s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = store.RoleAdmin }), theEnd))(t)
+		changed := ok(s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = store.RoleAdmin }), theEnd))(t)
 		token.ChangedAt = theEnd.At
-		wantPersonalToken(t, s, token)
+		wantPersonalToken(t, s.PersonalTokens, token)
 		want := store.RevocationOfPersonalToken("t", theEnd.At, theEnd)
 		if len(changed) != 1 {
 			t.Fatalf("the change recorded %+v", changed)
 		}
 		same(t, changed[0], want)
-		same(t, recorded(t, s)[name(want)], want)
+		same(t, recorded(t, s.Revocations)[name(want)], want)
 		if !token.IssuedAt().After(theEnd.At) {
 			t.Errorf("what is read after the change at %v counts as issued at %v", theEnd.At, token.IssuedAt())
 		}
 
 		// Again in the same second: what was read in between is revoked too.
 		between := token.IssuedAt()
-		changed = ok(s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = store.RoleAdmin }), theEnd))(t)
+		changed = ok(s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = store.RoleAdmin }), theEnd))(t)
 		token.ChangedAt = theEnd.At.Add(time.Second)
-		wantPersonalToken(t, s, token)
+		wantPersonalToken(t, s.PersonalTokens, token)
 		if len(changed) != 1 || changed[0].IssuedUntil.Before(between) || !token.IssuedAt().After(changed[0].IssuedUntil) {
 			t.Errorf("between the changes it was issued at %v, after them at %v, and revoked is %+v", between, token.IssuedAt(), changed)
 		}
 
-		ok(s.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
-		noPersonalToken(t, s, "t")
-		same(t, recorded(t, s)[name(want)], store.RevocationOfPersonalToken("t", time.Time{}, theEnd))
-		wantPersonalToken(t, s, other)
+		ok(s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
+		noPersonalToken(t, s.PersonalTokens, "t")
+		same(t, recorded(t, s.Revocations)[name(want)], store.RevocationOfPersonalToken("t", time.Time{}, theEnd))
+		wantPersonalToken(t, s.PersonalTokens, other)
 
-		ok(s.RemoveUser(ctx, "bob", theEnd))(t)
-		noPersonalToken(t, s, "other")
-		if r := recorded(t, s)["jti other"]; !r.IssuedUntil.IsZero() || r.ID == "" {
+		ok(s.Users.RemoveUser(ctx, "bob", theEnd))(t)
+		noPersonalToken(t, s.PersonalTokens, "other")
+		if r := recorded(t, s.Revocations)["jti other"]; !r.IssuedUntil.IsZero() || r.ID == "" {
 			t.Errorf("the removal recorded %+v", r)
 		}
-		must(t, s.AddPersonalToken(ctx, declaredToken("left", "carol"), ""))
+		must(t, s.PersonalTokens.AddPersonalToken(ctx, declaredToken("left", "carol"), ""))
 		addUser(t, s, user("carol"))
-		noPersonalToken(t, s, "left")
+		noPersonalToken(t, s.PersonalTokens, "left")
 	}},
 	// A token added concurrently with the end of its owner does not outlive it.
 	{name: "Q123PersonalTokenBesideAChange", beside: func(t *testing.T, s, other store.Store) {
@@ -197,9 +199,11 @@ var personalTokenChecks = []check{
 			id := fmt.Sprintf("user%d", i)
 			version := addUser(t, s, user(id)).Version
 			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) {
-				return other.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd)
-			}, func() error { return s.AddPersonalToken(t.Context(), personalToken("of "+id, id), version) })
-			if left := tokensOf(t, s, id); left != nil {
+				return other.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd)
+			}, func() error {
+				return s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("of "+id, id), version)
+			})
+			if left := tokensOf(t, s.PersonalTokens, id); left != nil {
 				t.Fatalf("%q is disabled and has %q", id, left)
 			}
 		}
@@ -208,20 +212,20 @@ var personalTokenChecks = []check{
 	{name: "Q124PersonalTokensDropped", test: func(t *testing.T, s store.Store) {
 		early, late := declaredToken("early", "a"), declaredToken("late", "a")
 		early.ExpiresAt, late.ExpiresAt = now.Add(-time.Millisecond), now
-		must(t, s.AddPersonalToken(t.Context(), early, ""))
-		must(t, s.AddPersonalToken(t.Context(), late, ""))
-		drop(t, s, now, 2)
-		if got := tokensOf(t, s, "a"); !slices.Equal(got, []string{"late"}) {
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), early, ""))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), late, ""))
+		drop(t, s.Housekeeping, now, 2)
+		if got := tokensOf(t, s.PersonalTokens, "a"); !slices.Equal(got, []string{"late"}) {
 			t.Errorf("left are %q", got)
 		}
 	}},
 	// A service account with neither password nor provider → active, and families can be added for it.
 	{name: "Q125ServiceAccount", test: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, with(external("robot"), func(u *store.User) { u.Service = true }))
-		if !u.Service || !u.IsActive() || !reflect.DeepEqual(listUsers(t, s, "")[0].Service, true) {
+		if !u.Service || !u.IsActive() || !reflect.DeepEqual(listUsers(t, s.Users, "")[0].Service, true) {
 			t.Errorf("the account is %+v", u)
 		}
-		must(t, s.AddPersonalToken(t.Context(), personalToken("t", "robot"), u.Version))
-		must(t, Done(s.AddFamily(t.Context(), familyOf(u, "f"))))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken("t", "robot"), u.Version))
+		must(t, Done(s.Families.AddFamily(t.Context(), familyOf(u, "f"))))
 	}},
 }

@@ -24,10 +24,10 @@ var revocationChecks = []check{
 			}
 			want = append(want, r)
 		}
-		must(t, s.Revoke(t.Context(), want[:3]...))
-		must(t, s.Revoke(t.Context(), want[3:]...))
-		must(t, s.Revoke(t.Context()))
-		got := recorded(t, s)
+		must(t, s.Revocations.Revoke(t.Context(), want[:3]...))
+		must(t, s.Revocations.Revoke(t.Context(), want[3:]...))
+		must(t, s.Revocations.Revoke(t.Context()))
+		got := recorded(t, s.Revocations)
 		if len(got) != len(want) {
 			t.Fatalf("%d revocations are recorded, want %d", len(got), len(want))
 		}
@@ -39,9 +39,9 @@ var revocationChecks = []check{
 	{name: "RevokeNamesAreBytes", test: func(t *testing.T, s store.Store) {
 		ids := []string{"a", "A", "a ", " a", "%", "_", "' OR 1=1--", "caf\u00e9", "cafe\u0301", "1", "01", "1.0"}
 		for _, id := range ids {
-			must(t, s.Revoke(t.Context(), revocation(id)))
+			must(t, s.Revocations.Revoke(t.Context(), revocation(id)))
 		}
-		got := recorded(t, s)
+		got := recorded(t, s.Revocations)
 		if len(got) != len(ids) {
 			t.Errorf("%d revocations are recorded, want %d", len(got), len(ids))
 		}
@@ -68,14 +68,14 @@ var revocationChecks = []check{
 			a := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issuedA, ExpiresAt: c.expiresA}
 			b := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issuedB, ExpiresAt: c.expiresB}
 			want := store.Revocation{Kind: store.RevokeUser, ID: c.name, IssuedUntil: c.issued, ExpiresAt: c.expires}
-			must(t, s.Revoke(t.Context(), a))
-			must(t, s.Revoke(t.Context(), b))
-			same(t, recorded(t, s)[name(want)], want)
+			must(t, s.Revocations.Revoke(t.Context(), a))
+			must(t, s.Revocations.Revoke(t.Context(), b))
+			same(t, recorded(t, s.Revocations)[name(want)], want)
 
 			a.Kind, b.Kind, want.Kind = store.RevokeFamily, store.RevokeFamily, store.RevokeFamily
-			must(t, s.Revoke(t.Context(), b))
-			must(t, s.Revoke(t.Context(), a))
-			same(t, recorded(t, s)[name(want)], want)
+			must(t, s.Revocations.Revoke(t.Context(), b))
+			must(t, s.Revocations.Revoke(t.Context(), a))
+			same(t, recorded(t, s.Revocations)[name(want)], want)
 		}
 	}},
 	// No concurrent caller's wider value is lost.
@@ -84,36 +84,36 @@ var revocationChecks = []check{
 			r := revocation("app")
 			r.IssuedUntil = now.Add(time.Duration(i) * time.Second)
 			r.ExpiresAt = now.Add(24*time.Hour - time.Duration(i)*time.Second)
-			return s.Revoke(t.Context(), r)
+			return s.Revocations.Revoke(t.Context(), r)
 		})
 		want := revocation("app")
 		want.IssuedUntil, want.ExpiresAt = now.Add((racers-1)*time.Second), now.Add(24*time.Hour)
-		same(t, recorded(t, s)["client app"], want)
+		same(t, recorded(t, s.Revocations)["client app"], want)
 	}},
 	// A call may name one id twice; the wider value wins.
 	{name: "RevokeTwiceInOneCall", test: func(t *testing.T, s store.Store) {
 		narrow, wide := revocation("app"), revocation("app")
 		wide.IssuedUntil = time.Time{}
-		must(t, s.Revoke(t.Context(), narrow, wide, narrow))
-		same(t, recorded(t, s)["client app"], wide)
+		must(t, s.Revocations.Revoke(t.Context(), narrow, wide, narrow))
+		same(t, recorded(t, s.Revocations)["client app"], wide)
 	}},
 	// Revocations that expired before the given time are deleted, others stay, and readers continue from their position.
 	{name: "DropRevocations", test: func(t *testing.T, s store.Store) {
 		early, late := revocation("early"), revocation("late")
 		early.ExpiresAt = now.Add(time.Hour)
-		must(t, s.Revoke(t.Context(), early, late))
-		_, position, err := s.Revocations(t.Context(), store.FeedPosition{})
+		must(t, s.Revocations.Revoke(t.Context(), early, late))
+		_, position, err := s.Revocations.Revocations(t.Context(), store.FeedPosition{})
 		must(t, err)
-		if more, err := s.DropRevocations(t.Context(), now.Add(2*time.Hour)); more || err != nil {
+		if more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringRevocations, now.Add(2*time.Hour)); more || err != nil {
 			t.Fatalf("after one of two was dropped there may be more: %v, %v", more, err)
 		}
-		got := recorded(t, s)
+		got := recorded(t, s.Revocations)
 		if len(got) != 1 {
 			t.Fatalf("%d revocations are left, want 1", len(got))
 		}
 		same(t, got[name(late)], late)
-		must(t, s.Revoke(t.Context(), revocation("new")))
-		list, _, err := s.Revocations(t.Context(), position)
+		must(t, s.Revocations.Revoke(t.Context(), revocation("new")))
+		list, _, err := s.Revocations.Revocations(t.Context(), position)
 		must(t, err)
 		if len(list) != 1 || list[0].ID != "new" {
 			t.Errorf("after the position there is %+v, want the new one", list)
@@ -133,20 +133,20 @@ var revocationChecks = []check{
 			}
 			list = append(list, r)
 		}
-		must(t, s.Revoke(t.Context(), list...))
+		must(t, s.Revocations.Revoke(t.Context(), list...))
 		count := func() int64 {
-			sizes := ok(s.Sizes(t.Context()))(t)
+			sizes := ok(s.Housekeeping.Sizes(t.Context()))(t)
 			return sizes.Revocations
 		}
 		left := count()
 		for more := true; more; {
-			more = ok(s.DropRevocations(t.Context(), now.Add(2*time.Hour)))(t)
+			more = ok(s.Housekeeping.Drop(t.Context(), store.ExpiringRevocations, now.Add(2*time.Hour)))(t)
 			before := left
 			if left = count(); before-left > batch || more && left == before {
 				t.Fatalf("one call dropped %d, and there may be more: %v", before-left, more)
 			}
 		}
-		if listed := len(recorded(t, s)); listed != kept || left != kept {
+		if listed := len(recorded(t, s.Revocations)); listed != kept || left != kept {
 			t.Fatalf("%d revocations are left and %d listed, want %d", left, listed, kept)
 		}
 	}},

@@ -21,40 +21,40 @@ var revokeClientChecks = []check{
 
 // disableAndEnable: the next read returns a disabled client, and EnableClient undoes it. The tokens stay revoked.
 func disableAndEnable(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
-	must(t, s.AddClient(t.Context(), client("other")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("other")))
 	want := client("app")
 
-	must(t, s.DisableClient(t.Context(), "app", revocation("app")))
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))))
 	want.Disabled = true
-	wantClients(t, s, want)
-	revoked := recorded(t, s)
+	wantClients(t, s.Clients, want)
+	revoked := recorded(t, s.Revocations)
 	if len(revoked) != 1 {
 		t.Errorf("revoked is %v, want the client's tokens alone", revoked)
 	}
 	same(t, revoked["client app"], revocation("app"))
-	wantClients(t, s, client("other"))
+	wantClients(t, s.Clients, client("other"))
 
-	must(t, s.EnableClient(t.Context(), "app"))
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.EnableClient()))
 	want.Disabled = false
-	wantClients(t, s, want)
-	same(t, recorded(t, s)["client app"], revocation("app"))
-	must(t, s.EnableClient(t.Context(), "app")) // enabled already
+	wantClients(t, s.Clients, want)
+	same(t, recorded(t, s.Revocations)["client app"], revocation("app"))
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.EnableClient())) // enabled already
 }
 
 // disableWidens: disabling again can widen the revocation, as Revoke does, and never narrows it.
 func disableWidens(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	first := revocation("app")
-	must(t, s.DisableClient(t.Context(), "app", first))
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.DisableClient(first)))
 	earlier := first
 	earlier.IssuedUntil, earlier.ExpiresAt = first.IssuedUntil.Add(-time.Hour), first.ExpiresAt.Add(-time.Hour)
-	must(t, s.DisableClient(t.Context(), "app", earlier))
-	same(t, recorded(t, s)["client app"], first)
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.DisableClient(earlier)))
+	same(t, recorded(t, s.Revocations)["client app"], first)
 	later := first
 	later.IssuedUntil, later.ExpiresAt = first.IssuedUntil.Add(time.Hour), first.ExpiresAt.Add(time.Hour)
-	must(t, s.RemoveClient(t.Context(), "app", later))
-	same(t, recorded(t, s)["client app"], later)
+	must(t, s.Clients.RemoveClient(t.Context(), "app", later))
+	same(t, recorded(t, s.Revocations)["client app"], later)
 }
 
 // removeBesideRotations: a client is removed while its secret is being rotated, and nothing is left of it. Later rotations find no
@@ -62,18 +62,18 @@ func disableWidens(t *testing.T, s store.Store) {
 func removeBesideRotations(t *testing.T, s store.Store) {
 	for round := range 3 {
 		id := fmt.Sprint("app ", round)
-		must(t, s.AddClient(t.Context(), client(id)))
+		must(t, s.Clients.AddClient(t.Context(), client(id)))
 		for i, err := range race(racers, func(i int) error {
 			if i == racers/2 {
-				return s.RemoveClient(t.Context(), id, revocation(id))
+				return s.Clients.RemoveClient(t.Context(), id, revocation(id))
 			}
-			return s.RotateClientSecret(t.Context(), id, secret(fmt.Sprint(i), now), now.Add(time.Hour))
+			return s.Clients.ChangeClient(t.Context(), id, store.RotateSecret(secret(fmt.Sprint(i), now), now.Add(time.Hour)))
 		}) {
 			if err != nil && (i == racers/2 || !errors.Is(err, store.ErrNotFound)) {
 				t.Fatalf("round %d, caller %d: %v", round, i, err)
 			}
 		}
-		mustBe(t, errOf(s.Client(t.Context(), id)), store.ErrNotFound)
+		mustBe(t, errOf(s.Clients.Client(t.Context(), id)), store.ErrNotFound)
 	}
 }
 
@@ -82,44 +82,46 @@ func inTheSameStep(t *testing.T, s store.Store, end func(id string) error, ended
 	t.Helper()
 	for round := range 8 {
 		id := fmt.Sprint("app ", round)
-		must(t, s.AddClient(t.Context(), client(id)))
+		must(t, s.Clients.AddClient(t.Context(), client(id)))
 		oneStep(t, s, []string{"client " + id}, func() error { return end(id) },
-			func() (bool, error) { return ended(s.Client(t.Context(), id)), nil }, func() error { return nil })
+			func() (bool, error) { return ended(s.Clients.Client(t.Context(), id)), nil }, func() error { return nil })
 	}
 }
 
 func disableRevokesInTheSameStep(t *testing.T, s store.Store) {
 	inTheSameStep(t, s,
-		func(id string) error { return s.DisableClient(t.Context(), id, revocation(id)) },
+		func(id string) error {
+			return s.Clients.ChangeClient(t.Context(), id, store.DisableClient(revocation(id)))
+		},
 		func(c *store.Client, err error) bool { return err != nil || c.Disabled })
 }
 
 func removeRevokesInTheSameStep(t *testing.T, s store.Store) {
 	inTheSameStep(t, s,
-		func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) },
+		func(id string) error { return s.Clients.RemoveClient(t.Context(), id, revocation(id)) },
 		func(_ *store.Client, err error) bool { return err != nil })
 }
 
 // remove: no read returns the client, and its tokens are revoked.
 func remove(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
-	must(t, s.AddClient(t.Context(), client("other")))
-	must(t, s.RemoveClient(t.Context(), "app", revocation("app")))
-	mustBe(t, errOf(s.Client(t.Context(), "app")), store.ErrNotFound)
-	list := ok(s.Clients(t.Context()))(t)
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("other")))
+	must(t, s.Clients.RemoveClient(t.Context(), "app", revocation("app")))
+	mustBe(t, errOf(s.Clients.Client(t.Context(), "app")), store.ErrNotFound)
+	list := ok(s.Clients.Clients(t.Context()))(t)
 	if len(list) != 1 || list[0].ID != "other" {
 		t.Errorf("%d clients are listed, want the other one alone", len(list))
 	}
-	same(t, recorded(t, s)["client app"], revocation("app"))
-	mustBe(t, s.DisableClient(t.Context(), "app", revocation("app")), store.ErrNotFound)
-	mustBe(t, s.EnableClient(t.Context(), "app"), store.ErrNotFound)
-	mustBe(t, s.RotateClientSecret(t.Context(), "app", secret("s", now), now), store.ErrNotFound)
+	same(t, recorded(t, s.Revocations)["client app"], revocation("app"))
+	mustBe(t, s.Clients.ChangeClient(t.Context(), "app", store.DisableClient(revocation("app"))), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(t.Context(), "app", store.EnableClient()), store.ErrNotFound)
+	mustBe(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret("s", now), now)), store.ErrNotFound)
 }
 
 // removeOnce: of concurrent removals one finds the client.
 func removeOnce(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
 	oneWinner(t, race(racers, func(int) error {
-		return s.RemoveClient(t.Context(), "app", revocation("app"))
+		return s.Clients.RemoveClient(t.Context(), "app", revocation("app"))
 	}), store.ErrNotFound)
 }

@@ -33,7 +33,7 @@ func addWithSecrets(t *testing.T, s store.Store, secrets ...store.ClientSecret) 
 	t.Helper()
 	c := client("app")
 	c.Secrets = secrets
-	must(t, s.AddClient(t.Context(), c))
+	must(t, s.Clients.AddClient(t.Context(), c))
 }
 
 // rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended when the new one was
@@ -42,11 +42,11 @@ func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
 	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
 	addWithSecrets(t, s, a)
 	overlap := now.Add(2 * time.Hour)
-	must(t, s.RotateClientSecret(t.Context(), "app", b, overlap))
-	same(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(b, overlap)))
+	same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
 
-	must(t, s.RotateClientSecret(t.Context(), "app", c, now.Add(4*time.Hour)))
-	same(t, read(t, s, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(c, now.Add(4*time.Hour))))
+	same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
 }
 
 // rotateNeverProlongs: an older secret that ends before othersUntil keeps its end and is not deleted.
@@ -54,8 +54,8 @@ func rotateNeverProlongs(t *testing.T, s store.Store) {
 	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
 	addWithSecrets(t, s, soon, later)
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now.Add(30*time.Minute)))
-	same(t, read(t, s, "app").Secrets,
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now.Add(30*time.Minute))))
+	same(t, read(t, s.Clients, "app").Secrets,
 		[]store.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
 }
 
@@ -63,8 +63,8 @@ func rotateNeverProlongs(t *testing.T, s store.Store) {
 func rotateAtOnce(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, now))
-	same(t, read(t, s, "app").Secrets, []store.ClientSecret{fresh})
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now)))
+	same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{fresh})
 }
 
 // rotateWithoutEnd: a zero othersUntil means no end, as in ClientSecret.ExpiresAt.
@@ -72,19 +72,19 @@ func rotateWithoutEnd(t *testing.T, s store.Store) {
 	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
 	addWithSecrets(t, s, a, b)
 	fresh := secret("fresh", now)
-	must(t, s.RotateClientSecret(t.Context(), "app", fresh, time.Time{}))
-	same(t, read(t, s, "app").Secrets, []store.ClientSecret{a, b, fresh})
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, time.Time{})))
+	same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{a, b, fresh})
 }
 
 // rotateOneClientOnly: a rotation changes only the secrets of the client that it names.
 func rotateOneClientOnly(t *testing.T, s store.Store) {
-	must(t, s.AddClient(t.Context(), client("app")))
-	must(t, s.AddClient(t.Context(), client("App")))
-	must(t, s.RotateClientSecret(t.Context(), "app", secret("fresh", now), now))
-	wantClients(t, s, client("App"))
+	must(t, s.Clients.AddClient(t.Context(), client("app")))
+	must(t, s.Clients.AddClient(t.Context(), client("App")))
+	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret("fresh", now), now)))
+	wantClients(t, s.Clients, client("App"))
 	want := client("app")
 	want.Secrets = []store.ClientSecret{secret("fresh", now)}
-	wantClients(t, s, want)
+	wantClients(t, s.Clients, want)
 }
 
 // rotateInARace: rotations are serialized. None loses another's secret, and only the last one's has no end.
@@ -92,9 +92,9 @@ func rotateInARace(t *testing.T, s store.Store) {
 	addWithSecrets(t, s, secret("0", now))
 	overlap := now.Add(time.Hour)
 	all(t, racers, func(i int) error {
-		return s.RotateClientSecret(t.Context(), "app", secret(fmt.Sprint(i+1), now), overlap)
+		return s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret(fmt.Sprint(i+1), now), overlap))
 	})
-	secrets := read(t, s, "app").Secrets
+	secrets := read(t, s.Clients, "app").Secrets
 	if len(secrets) != racers+1 {
 		t.Fatalf("%d secrets are left, want %d", len(secrets), racers+1)
 	}

@@ -10,7 +10,9 @@ import (
 
 // session returns a browser session of the declared user "ada".
 func session(id string) *store.TokenFamily {
-	return with(refreshed(id), func(f *store.TokenFamily) { f.Origin, f.Actor, f.Generation = store.BrowserSession, store.Actor{}, 0 })
+	return with(refreshed(id), func(f *store.TokenFamily) {
+		f.Origin, f.Actor, f.Refresh.Generation = store.BrowserSession, store.Actor{}, 0
+	})
 }
 
 // approvedIn returns a family that was approved in a session.
@@ -36,20 +38,20 @@ func kept(f *store.TokenFamily) *store.TokenFamily {
 var standingChecks = []check{
 	// Callers that end a session can rely on AddFamily failing for it afterwards, even for an approval that began before.
 	{name: "T96FamilyOfASessionThatEnded", test: func(t *testing.T, s store.Store) {
-		addFamilies(t, s, session("live"), session("by id"), session("beside"))
-		addFamilies(t, s, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
+		addFamilies(t, s.Families, session("live"), session("by id"), session("beside"))
+		addFamilies(t, s.Families, approvedIn("live", "before"), approvedIn("by id", "by id, before"))
 		u := addUser(t, s, user("bob"))
-		addFamilies(t, s, ownedBy(u, session("of bob")), with(session("of another client"), func(f *store.TokenFamily) { f.ClientID = "gatehouse" }))
-		end(t, s, store.FamilyFilter{ID: "by id"})
-		end(t, s, store.FamilyFilter{ClientID: "gatehouse"})
-		ok(s.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd))(t)
+		addFamilies(t, s.Families, ownedBy(u, session("of bob")), with(session("of another client"), func(f *store.TokenFamily) { f.ClientID = "gatehouse" }))
+		end(t, s.Families, store.FamilyFilter{ID: "by id"})
+		end(t, s.Families, store.FamilyFilter{ClientID: "gatehouse"})
+		ok(s.Users.ChangeUser(t.Context(), "bob", store.UserChange{}, theEnd))(t)
 		for _, ended := range []string{"by id", "of another client", "of bob", "unknown", "liv", "live ", "LIVE", "%"} {
 			refusedAs(t, s, store.Revoked, "in the session "+ended, approvedIn(ended, "in "+ended))
 		}
-		addFamilies(t, s, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
-		end(t, s, store.FamilyFilter{UserID: "ada"})
+		addFamilies(t, s.Families, approvedIn("live", "after"), approvedIn("beside", "in the one beside"))
+		end(t, s.Families, store.FamilyFilter{UserID: "ada"})
 		refusedAs(t, s, store.Revoked, "everywhere", approvedIn("live", "everywhere"))
-		addFamilies(t, s, family("without a session"))
+		addFamilies(t, s.Families, family("without a session"))
 	}},
 	// A user who is no longer an admin creates nothing for others, even if the creation began before.
 	{name: "M24FamilyOfAStaleActor", test: func(t *testing.T, s store.Store) {
@@ -58,61 +60,61 @@ var standingChecks = []check{
 		refusedAs(t, s, store.UserChanged, "unknown", createdBy(&store.User{ID: "nobody", Version: boss.Version}, "of nobody"))
 		refusedAs(t, s, store.UserChanged, "another version", createdBy(&store.User{ID: "boss", Version: boss.Version + " "}, "another version"))
 		target := addUser(t, s, user("target"))
-		addFamilies(t, s, createdBy(boss, "good"), ownedBy(target, createdBy(boss, "target and actor")))
+		addFamilies(t, s.Families, createdBy(boss, "good"), ownedBy(target, createdBy(boss, "target and actor")))
 
 		// A declared actor has no version, and a stored user of the same id is not the actor.
-		ok(s.ChangeUser(t.Context(), "boss", edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd))(t)
-		addFamilies(t, s, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
+		ok(s.Users.ChangeUser(t.Context(), "boss", edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd))(t)
+		addFamilies(t, s.Families, createdBy(&store.User{ID: "boss"}, "of a declared actor"), createdBy(&store.User{ID: "declared"}, "of another"))
 	}},
 	// A store checks the preconditions of a family and does not keep them.
 	{name: "StandingIsNotKept", test: func(t *testing.T, s store.Store) {
 		boss := addUser(t, s, user("boss"))
-		addFamilies(t, s, session("live"))
+		addFamilies(t, s.Families, session("live"))
 		both := with(createdBy(boss, "both"), func(f *store.TokenFamily) { f.Preconditions.SessionID = "live" })
 		for _, f := range []*store.TokenFamily{approvedIn("live", "approved"), createdBy(boss, "created"), both} {
 			given := f.Preconditions
-			addFamilies(t, s, f)
+			addFamilies(t, s.Families, f)
 			if f.Preconditions != given {
 				t.Errorf("the store has changed the caller's Standing to %+v", f.Preconditions)
 			}
-			wantFamilies(t, s, kept(f))
+			wantFamilies(t, s.Families, kept(f))
 		}
-		list := ok(s.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
+		list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
 		for _, f := range list {
 			same(t, f, kept(f))
 		}
 		// The end of the session alone does not end what was approved in it: the core decides that.
-		end(t, s, store.FamilyFilter{ID: "live"})
-		wantFamilies(t, s, kept(approvedIn("live", "approved")))
-		must(t, Used(s.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+		end(t, s.Families, store.FamilyFilter{ID: "live"})
+		wantFamilies(t, s.Families, kept(approvedIn("live", "approved")))
+		must(t, Used(s.Families.RedeemCode(t.Context(), "approved", store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
 	}},
 	// A change or removal of a user ends what the user created for others, in the same step, and nothing of other actors.
 	{name: "M24ActorsFamiliesEndWithTheActor", test: func(t *testing.T, s store.Store) {
 		for name, step := range map[string]func(id string) ([]store.Revocation, error){
 			"changed": func(id string) ([]store.Revocation, error) {
-				return s.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
+				return s.Users.ChangeUser(t.Context(), id, store.UserChange{}, theEnd)
 			},
 			"disabled": func(id string) ([]store.Revocation, error) {
-				return s.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd)
+				return s.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd)
 			},
-			"removed": func(id string) ([]store.Revocation, error) { return s.RemoveUser(t.Context(), id, theEnd) },
+			"removed": func(id string) ([]store.Revocation, error) { return s.Users.RemoveUser(t.Context(), id, theEnd) },
 		} {
 			boss, other := addUser(t, s, user(name)), addUser(t, s, user(name+" not"))
 			own, forOneself := familyOf(boss, name+" own"), ownedBy(boss, createdBy(boss, name+" for oneself"))
 			stays := []*store.TokenFamily{familyOf(other, name+" of another user"), createdBy(other, name+" by another actor"), family(name + " of ada")}
-			addFamilies(t, s, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
-			addFamilies(t, s, stays...)
-			_, position := follow(t, s, store.FeedPosition{})
+			addFamilies(t, s.Families, own, forOneself, createdBy(boss, name+" first"), createdBy(boss, name+" second"))
+			addFamilies(t, s.Families, stays...)
+			_, position := follow(t, s.Revocations, store.FeedPosition{})
 			ended := ok(step(boss.ID))(t)
 			want := []string{own.ID, forOneself.ID, name + " first", name + " second"}
 			sameEndings(t, s, ended, want...)
-			got, _ := follow(t, s, position)
+			got, _ := follow(t, s.Revocations, position)
 			for i, id := range want {
 				want[i] = "family " + id
 			}
 			sameNames(t, got, want...)
 			for _, f := range stays {
-				wantFamilies(t, s, kept(f))
+				wantFamilies(t, s.Families, kept(f))
 			}
 		}
 	}},
@@ -127,22 +129,22 @@ var standingChecks = []check{
 			by("boss", "minted", minted), by("boss", "coded", coded), by("boss ", "spaced", minted), by("Boss", "folded", minted),
 			by("ada", "by ada", minted), by("", "by nobody", minted),
 		}
-		addFamilies(t, s, all...)
+		addFamilies(t, s.Families, all...)
 		for _, which := range []store.FamilyFilter{
 			{}, {Origins: []oauth.GrantType{minted}}, {ActorID: "nobody"}, {ActorID: "boss", UserID: "boss"},
 			{ActorID: "boss", ClientID: "web"}, {ActorID: "boss", ID: "by ada"}, {ActorID: "%"}, {ActorID: "bos_"},
 			{ActorID: "boss", Origins: []oauth.GrantType{oauth.PasswordGrant}},
 		} {
-			sameEndings(t, s, end(t, s, which))
+			sameEndings(t, s, end(t, s.Families, which))
 		}
-		wantFamilies(t, s, all...)
-		_, position := follow(t, s, store.FeedPosition{})
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"}), "minted")
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end
-		got, _ := follow(t, s, position)
+		wantFamilies(t, s.Families, all...)
+		_, position := follow(t, s.Revocations, store.FeedPosition{})
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss", Origins: []oauth.GrantType{coded}}), "coded")
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss"}), "minted")
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "boss"})) // nothing is left to end
+		got, _ := follow(t, s.Revocations, position)
 		sameNames(t, got, "family coded", "family minted")
-		sameEndings(t, s, end(t, s, store.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
-		wantFamilies(t, s, all[2], all[3], all[5])
+		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{ActorID: "ada", UserID: "ada", ClientID: "app"}), "by ada")
+		wantFamilies(t, s.Families, all[2], all[3], all[5])
 	}},
 }

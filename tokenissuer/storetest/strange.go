@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -36,36 +37,36 @@ var strangeIDs = map[string]string{
 // strangeIDsAreNobody (I1): a query for an id that is not valid text finds nothing, like any unknown id. It is not an outage.
 func strangeIDsAreNobody(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	must(t, s.AddClient(ctx, client("app")))
-	must(t, s.AddOrganisation(ctx, organisation("acme")))
-	must(t, s.AddUser(ctx, user("ada"), false))
+	must(t, s.Clients.AddClient(ctx, client("app")))
+	must(t, s.Users.AddOrganisation(ctx, organisation("acme")))
+	must(t, s.Users.AddUser(ctx, user("ada"), false))
 	end := store.Ending{At: now, Until: now}
 	for name, id := range strangeIDs {
 		for question, ask := range map[string]func() error{
-			"client":                  func() error { return errOf(s.Client(ctx, id)) },
-			"user":                    func() error { return errOf(s.User(ctx, id)) },
-			"user by address":         func() error { return errOf(s.UserByEmail(ctx, id)) },
-			"family":                  func() error { return errOf(s.Family(ctx, id)) },
-			"organisation":            func() error { return errOf(s.Organisation(ctx, id)) },
-			"consent of a user":       func() error { return errOf(s.Consent(ctx, id, "app")) },
-			"consent for a client":    func() error { return errOf(s.Consent(ctx, "ada", id)) },
-			"removed organisation":    func() error { return s.RemoveOrganisation(ctx, id) },
-			"changed user":            func() error { return errOf(s.ChangeUser(ctx, id, store.UserChange{}, end)) },
-			"removed user":            func() error { return errOf(s.RemoveUser(ctx, id, end)) },
-			"user of an organisation": func() error { return s.AddUser(ctx, strangeUser(id), false) },
+			"client":                  func() error { return errOf(s.Clients.Client(ctx, id)) },
+			"user":                    func() error { return errOf(s.Users.User(ctx, id)) },
+			"user by address":         func() error { return errOf(s.Users.UserByEmail(ctx, id)) },
+			"family":                  func() error { return errOf(s.Families.Family(ctx, id)) },
+			"organisation":            func() error { return errOf(s.Users.Organisation(ctx, id)) },
+			"consent of a user":       func() error { return errOf(s.Families.Consent(ctx, id, "app")) },
+			"consent for a client":    func() error { return errOf(s.Families.Consent(ctx, "ada", id)) },
+			"removed organisation":    func() error { return s.Users.RemoveOrganisation(ctx, id) },
+			"changed user":            func() error { return errOf(s.Users.ChangeUser(ctx, id, store.UserChange{}, end)) },
+			"removed user":            func() error { return errOf(s.Users.RemoveUser(ctx, id, end)) },
+			"user of an organisation": func() error { return s.Users.AddUser(ctx, strangeUser(id), false) },
 		} {
 			if err := ask(); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s, %s: %v, want not found", question, name, err)
 			}
 		}
-		users, err := s.Users(ctx, id)
+		users, err := s.Users.Users(ctx, id)
 		if err != nil || len(users) != 0 {
 			t.Errorf("users of an organisation, %s: %d, %v", name, len(users), err)
 		}
-		if err := s.DropConsent(ctx, "ada", id); err != nil {
+		if err := s.Families.PutConsent(ctx, "ada", id, nil, time.Time{}); err != nil {
 			t.Errorf("dropping a consent, %s: %v", name, err)
 		}
-		ended, err := s.EndFamilies(ctx, store.FamilyFilter{UserID: "ada", ClientID: id}, end)
+		ended, err := s.Families.EndFamilies(ctx, store.FamilyFilter{UserID: "ada", ClientID: id}, end)
 		if err != nil || len(ended) != 0 {
 			t.Errorf("ending families, %s: %v, %v", name, ended, err)
 		}

@@ -18,7 +18,7 @@ func unlinking(provider, subject, userID string) store.Unlinking {
 // unlink unlinks an identity from a user without families.
 func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
-	ended := ok(s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd))(t)
+	ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd))(t)
 	sameRevocations(t, s, ended)
 	noIdentity(t, s, provider, subject)
 }
@@ -26,11 +26,11 @@ func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 // noneToUnlink checks that unlinking fails because the user does not have the identity.
 func noneToUnlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
-	mustBe(t, errOf(s.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)), store.ErrNotFound)
+	mustBe(t, errOf(s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd)), store.ErrNotFound)
 }
 
 func signedInWith(u *store.User, subject, id string) *store.TokenFamily {
-	return with(ownedBy(u, session(id)), func(f *store.TokenFamily) { f.Provider, f.Preconditions.Subject = "corp", subject })
+	return with(ownedBy(u, session(id)), func(f *store.TokenFamily) { f.SignIn.Provider, f.Preconditions.Subject = "corp", subject })
 }
 
 // linkedUsers adds a stored user, and returns it and a declared one.
@@ -50,11 +50,11 @@ var unlinkingChecks = []check{
 	{name: "P110SignedInBesideTheUnlink", beside: func(t *testing.T, unlinks, adding store.Store) {
 		for round := range raceRounds {
 			u, subject := linkedUsers(t, unlinks, fmt.Sprint("user ", round))[round%2], fmt.Sprint("subject ", round)
-			must(t, unlinks.LinkIdentity(t.Context(), identityOf(u, "corp", subject)))
+			must(t, unlinks.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", subject)))
 			bornBeside(t, unlinks, adding, store.UserChanged,
 				func(name string) *store.TokenFamily { return signedInWith(u, subject, name) },
 				func() ([]store.Revocation, error) {
-					return unlinks.UnlinkIdentity(t.Context(), unlinking("corp", subject, u.ID), theEnd)
+					return unlinks.Identities.UnlinkIdentity(t.Context(), unlinking("corp", subject, u.ID), theEnd)
 				})
 		}
 	}},
@@ -62,21 +62,21 @@ var unlinkingChecks = []check{
 	// not kept.
 	{name: "P110SignInNeedsItsIdentity", test: func(t *testing.T, s store.Store) {
 		for _, u := range linkedUsers(t, s, "ada") {
-			must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+			must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
 			for name, change := range map[string]func(f *store.TokenFamily){
-				"another's": func(f *store.TokenFamily) { f.UserID, f.UserVersion, f.UserDeclared = "bob", "1", true },
+				"another's": func(f *store.TokenFamily) { f.User.ID, f.User.Version, f.User.Declared = "bob", "1", true },
 				"subject":   func(f *store.TokenFamily) { f.Preconditions.Subject += " " },
-				"provider":  func(f *store.TokenFamily) { f.Provider = "Corp" },
+				"provider":  func(f *store.TokenFamily) { f.SignIn.Provider = "Corp" },
 			} {
 				f := signedInWith(u, u.ID, u.ID+name)
 				change(f)
 				refusedAs(t, s, store.UserChanged, u.ID+name, f)
 			}
 			f := with(signedInWith(u, u.ID, "sign-in of "+u.ID), func(f *store.TokenFamily) { f.Code.RequestID = "form of " + u.ID })
-			addFamilies(t, s, f)
+			addFamilies(t, s.Families, f)
 			want := *f
 			want.Preconditions = store.Preconditions{}
-			wantFamilies(t, s, &want)
+			wantFamilies(t, s.Families, &want)
 		}
 	}},
 	// In the same step and with a revocation each: sign-ins and their host sessions, codes, refresh tokens and families of the password
@@ -85,11 +85,11 @@ var unlinkingChecks = []check{
 		for _, u := range linkedUsers(t, s, "ada") {
 			by := func(provider string, f *store.TokenFamily) *store.TokenFamily {
 				f.ID = u.ID + " " + f.ID
-				ownedBy(u, f).Provider = provider
+				ownedBy(u, f).SignIn.Provider = provider
 				f.Code.RequestID = "of " + f.ID
 				if f.Preconditions.SessionID != "" {
-					f.SessionID = u.ID + " " + f.SessionID
-					f.Preconditions.SessionID = f.SessionID
+					f.SignIn.SessionID = u.ID + " " + f.SignIn.SessionID
+					f.Preconditions.SessionID = f.SignIn.SessionID
 				}
 				return f
 			}
@@ -99,24 +99,24 @@ var unlinkingChecks = []check{
 				}
 				return ids
 			}
-			must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
-			must(t, s.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
-			alone := with(by("corp", hostSession("", "alone")), func(f *store.TokenFamily) { f.SessionID, f.Preconditions.SessionID = "", "" })
+			must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+			must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "other", u.ID)))
+			alone := with(by("corp", hostSession("", "alone")), func(f *store.TokenFamily) { f.SignIn.SessionID, f.Preconditions.SessionID = "", "" })
 			ends := []*store.TokenFamily{
 				by("corp", session("sign-in")), by("corp", hostSession("sign-in", "host")), by("", hostSession("sign-in", "host of a build before")), alone,
 				by("corp", family("code")), by("corp", refreshed("password")), by("corp", hostSession("other", "strange")),
 			}
 			stays := []*store.TokenFamily{by("corp", session("kept")), by("corp", hostSession("kept", "host of the kept one")), by("", session("own")), by("other", session("other")), by("Corp", refreshed("case"))}
-			another := with(refreshed(u.ID+" of bob"), func(f *store.TokenFamily) { f.UserID, f.Provider = "bob", "corp" })
-			addFamilies(t, s, stays...)
-			addFamilies(t, s, append(ends, another)...)
+			another := with(refreshed(u.ID+" of bob"), func(f *store.TokenFamily) { f.User.ID, f.SignIn.Provider = "bob", "corp" })
+			addFamilies(t, s.Families, stays...)
+			addFamilies(t, s.Families, append(ends, another)...)
 
 			u := unlinking("corp", u.ID, u.ID)
 			u.KeepSession = stays[0].ID
-			ended := ok(s.UnlinkIdentity(t.Context(), u, theEnd))(t)
+			ended := ok(s.Identities.UnlinkIdentity(t.Context(), u, theEnd))(t)
 			sameEndings(t, s, ended, ids(ends...)...)
 			for _, f := range append(stays, another) {
-				if !readFamily(t, s, f.ID).RevokedAt.IsZero() {
+				if !readFamily(t, s.Families, f.ID).RevokedAt.IsZero() {
 					t.Errorf("%s has ended", f.ID)
 				}
 			}
@@ -128,13 +128,13 @@ var unlinkingChecks = []check{
 		for round := range raceRounds {
 			u, providers := linkedUsers(t, a, fmt.Sprint("user ", round))[round%2], []string{"corp", "other"}
 			for _, provider := range providers {
-				must(t, a.LinkIdentity(t.Context(), identityOf(u, provider, u.ID)))
+				must(t, a.Identities.LinkIdentity(t.Context(), identityOf(u, provider, u.ID)))
 			}
 			errs := race(2, func(i int) error {
-				return errOf(stores[i].UnlinkIdentity(t.Context(), store.Unlinking{Provider: providers[i], Subject: u.ID, UserID: u.ID, WaysIn: providers}, theEnd))
+				return errOf(stores[i].Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: providers[i], Subject: u.ID, UserID: u.ID, WaysIn: providers}, theEnd))
 			})
 			oneWinner(t, errs, store.ErrLastWayIn)
-			if list, err := b.Identities(t.Context(), u.ID); err != nil || len(list) != 1 {
+			if list, err := b.Identities.Identities(t.Context(), u.ID); err != nil || len(list) != 1 {
 				t.Fatalf("round %d: %+v are left, %v", round, list, err)
 			}
 		}
@@ -142,21 +142,21 @@ var unlinkingChecks = []check{
 	// Only an identity of a provider at which people can sign in counts, and a user who has another way to sign in can lose the last one.
 	{name: "P112LastWayIn", test: func(t *testing.T, s store.Store) {
 		for _, u := range linkedUsers(t, s, "ada") {
-			must(t, s.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
-			must(t, s.LinkIdentity(t.Context(), identityOf(u, "gone", u.ID)))
-			addFamilies(t, s, signedInWith(u, u.ID, "sign-in of "+u.ID))
+			must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "corp", u.ID)))
+			must(t, s.Identities.LinkIdentity(t.Context(), identityOf(u, "gone", u.ID)))
+			addFamilies(t, s.Families, signedInWith(u, u.ID, "sign-in of "+u.ID))
 			for name, waysIn := range map[string][]string{"none": nil, "itself": {"corp"}, "another's": {"corp", "Gone", "other"}} {
-				_, err := s.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: u.ID, UserID: u.ID, WaysIn: waysIn}, theEnd)
+				_, err := s.Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: u.ID, UserID: u.ID, WaysIn: waysIn}, theEnd)
 				if !errors.Is(err, store.ErrLastWayIn) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
 			sameIdentities(t, s, u.ID, identityOf(u, "corp", u.ID), identityOf(u, "gone", u.ID))
-			if !readFamily(t, s, "sign-in of "+u.ID).RevokedAt.IsZero() {
+			if !readFamily(t, s.Families, "sign-in of "+u.ID).RevokedAt.IsZero() {
 				t.Error("the sign-in has ended")
 			}
 			unlink(t, s, "gone", u.ID, u.ID)
-			ended := ok(s.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd))(t)
+			ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd))(t)
 			sameEndings(t, s, ended, "sign-in of "+u.ID)
 			sameIdentities(t, s, u.ID)
 		}
@@ -165,12 +165,12 @@ var unlinkingChecks = []check{
 	{name: "P116UnlinkIdentitiesOfAChangedUser", test: func(t *testing.T, s store.Store) {
 		ada := addUser(t, s, user("ada")) // has a password and stays active
 		addUser(t, s, user("bob"))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-		must(t, s.LinkIdentity(t.Context(), identity("other", "1", "ada")))
-		must(t, s.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
-		addFamilies(t, s, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
-		must(t, s.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
-		ended := ok(s.ChangeUser(t.Context(), "ada", store.UserChange{VerifiesEmail: true, UnlinkIdentities: true}, theEnd))(t)
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+		addFamilies(t, s.Families, signedInWith(ada, "1", "sign-in"), familyOf(ada, "by password"))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "token", UserID: "ada", ExpiresAt: now.Add(time.Hour), CreatedAt: now}, ada.Version))
+		ended := ok(s.Users.ChangeUser(t.Context(), "ada", store.UserChange{VerifiesEmail: true, UnlinkIdentities: true}, theEnd))(t)
 		var ids []string
 		for _, r := range ended {
 			ids = append(ids, r.ID)
@@ -182,10 +182,10 @@ var unlinkingChecks = []check{
 		sameIdentities(t, s, "ada")
 		noIdentity(t, s, "corp", "1")
 		sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
-		if tokens, err := s.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
+		if tokens, err := s.PersonalTokens.PersonalTokens(t.Context(), "ada"); err != nil || len(tokens) > 0 {
 			t.Errorf("the tokens are %+v, %v", tokens, err)
 		}
-		if after := readUser(t, s, "ada"); after.EmailVerifiedBy != store.VerifiedByOperator || len(after.ProviderGroups) > 0 || after.Version == ada.Version || !after.IsActive() {
+		if after := readUser(t, s.Users, "ada"); after.EmailVerifiedBy != store.VerifiedByOperator || len(after.ProviderGroups) > 0 || after.Version == ada.Version || !after.IsActive() {
 			t.Errorf("the user is %+v", after)
 		}
 		refusedAs(t, s, store.UserChanged, "late", signedInWith(ada, "1", "late"))
@@ -207,15 +207,15 @@ var unlinkingChecks = []check{
 			"all of that": {edit(func(u *store.User) { u.EmailVerifiedBy = by; u.ProviderGroups = []string{"a"}; u.GroupsBy = "corp" }), "", nil, true},
 		} {
 			addUser(t, s, with(user(id), func(u *store.User) { u.ProviderGroups, u.GroupsBy = nil, "" }))
-			must(t, s.LinkIdentity(t.Context(), identity("corp", id, id)))
-			must(t, s.LinkIdentity(t.Context(), identity("other", id, id)))
+			must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", id, id)))
+			must(t, s.Identities.LinkIdentity(t.Context(), identity("other", id, id)))
 			if c.change.Edit != nil {
-				ok(s.ChangeUser(t.Context(), id, c.change, theEnd))(t)
+				ok(s.Users.ChangeUser(t.Context(), id, c.change, theEnd))(t)
 			}
-			before := readUser(t, s, id)
-			addFamilies(t, s, familyOf(before, "by password "+id))
-			ended := ok(s.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd))(t)
-			after := readUser(t, s, id)
+			before := readUser(t, s.Users, id)
+			addFamilies(t, s.Families, familyOf(before, "by password "+id))
+			ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd))(t)
+			after := readUser(t, s.Users, id)
 			if after.EmailVerifiedBy != c.by || !slices.Equal(after.ProviderGroups, c.groups) || !slices.Equal(after.Groups, before.Groups) {
 				t.Errorf("%s: the user is %+v", id, after)
 			}
@@ -232,7 +232,7 @@ var unlinkingChecks = []check{
 		addUser(t, s, user("bob"))
 		bobs := identity("corp", "bob", "bob")
 		bobs.Vouches, bobs.LinkedAt = false, first
-		must(t, s.LinkIdentity(t.Context(), bobs))
+		must(t, s.Identities.LinkIdentity(t.Context(), bobs))
 		for id, c := range map[string]struct {
 			before [2]bool // whether each identity vouches
 			change store.UserChange
@@ -258,9 +258,9 @@ var unlinkingChecks = []check{
 				return two
 			}
 			for _, i := range of(c.before) {
-				must(t, s.LinkIdentity(t.Context(), i))
+				must(t, s.Identities.LinkIdentity(t.Context(), i))
 			}
-			ended, err := s.ChangeUser(t.Context(), id, c.change, theEnd)
+			ended, err := s.Users.ChangeUser(t.Context(), id, c.change, theEnd)
 			if !errors.Is(err, c.err) {
 				t.Errorf("%s: %v", id, err)
 			}
@@ -270,7 +270,7 @@ var unlinkingChecks = []check{
 				want[0].LinkedAt, want[1].LinkedAt = theEnd.At, theEnd.At
 			}
 			sameIdentities(t, s, id, want...)
-			if after := readUser(t, s, id); after.Version != before.Version {
+			if after := readUser(t, s.Users, id); after.Version != before.Version {
 				t.Errorf("%s: from version %s to %s", id, before.Version, after.Version)
 			}
 			sameIdentities(t, s, "bob", bobs)
@@ -280,16 +280,16 @@ var unlinkingChecks = []check{
 	{name: "P113TouchIdentity", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("ada"))
 		first := identity("corp", "1", "ada")
-		must(t, s.LinkIdentity(t.Context(), first))
+		must(t, s.Identities.LinkIdentity(t.Context(), first))
 		touched := first
 		touched.LinkedAt, touched.LastUsedAt, touched.DeclaredEmail = now, now.Add(time.Hour), "else@acme.example"
-		must(t, s.TouchIdentity(t.Context(), touched))
+		must(t, s.Identities.TouchIdentity(t.Context(), touched))
 		first.LastUsedAt = touched.LastUsedAt
 		sameIdentities(t, s, "ada", first)
 		for name, i := range map[string]store.Identity{
 			"unknown": identity("corp", "2", "ada"), "another's": identity("corp", "1", "bob"), "no text": identity("corp", "\x00\xff", "ada"),
 		} {
-			if err := s.TouchIdentity(t.Context(), i); !errors.Is(err, store.ErrNotFound) {
+			if err := s.Identities.TouchIdentity(t.Context(), i); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -301,10 +301,10 @@ var unlinkingChecks = []check{
 		u := addUser(t, unlinks, user("ada"))
 		for round := range raceRounds {
 			i := identityOf(u, "corp", fmt.Sprint(round))
-			must(t, unlinks.LinkIdentity(t.Context(), i))
-			touch := func() error { return touching.TouchIdentity(t.Context(), i) }
+			must(t, unlinks.Identities.LinkIdentity(t.Context(), i))
+			touch := func() error { return touching.Identities.TouchIdentity(t.Context(), i) }
 			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) {
-				return unlinks.UnlinkIdentity(t.Context(), unlinking(i.Provider, i.Subject, u.ID), theEnd)
+				return unlinks.Identities.UnlinkIdentity(t.Context(), unlinking(i.Provider, i.Subject, u.ID), theEnd)
 			}, touch, touch)
 			sameIdentities(t, touching, "ada")
 		}

@@ -41,10 +41,10 @@ func bequeath(t *testing.T, s store.Store, u *store.User) (living []string) {
 	other.ClientID = "other"
 	session.Origin, session.Code = store.BrowserSession, store.CodeBinding{}
 	spent, unspent := of("spent"), of("unspent")
-	addFamilies(t, s, spent, unspent, expired, other, session, of("ended before"))
-	must(t, Used(s.RedeemCode(t.Context(), spent.ID, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
-	ok(s.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"}, store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until}))(t)
-	addFamilies(t, s, with(family("of another user than "+u.ID), func(f *store.TokenFamily) { f.UserID = u.ID + " " }))
+	addFamilies(t, s.Families, spent, unspent, expired, other, session, of("ended before"))
+	must(t, Used(s.Families.RedeemCode(t.Context(), spent.ID, store.Redemption{At: now, Generation: 1, ExpiresAt: now.Add(time.Hour), MaxFailures: 5})))
+	ok(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: u.ID + " ended before"}, store.Ending{At: now.Add(-time.Hour), Until: theEnd.Until}))(t)
+	addFamilies(t, s.Families, with(family("of another user than "+u.ID), func(f *store.TokenFamily) { f.User.ID = u.ID + " " }))
 	return []string{spent.ID, unspent.ID, expired.ID, other.ID, session.ID}
 }
 
@@ -54,10 +54,10 @@ func sameBequest(t *testing.T, s store.Store, u *store.User, ended []store.Revoc
 	sameEndings(t, s, slices.DeleteFunc(slices.Clone(ended), func(r store.Revocation) bool {
 		return r.ID == u.ID+" ended before" // the contract does not say whether it is recorded again
 	}), living...)
-	if at := readFamily(t, s, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
+	if at := readFamily(t, s.Families, u.ID+" ended before").RevokedAt; !sameTime(at, now.Add(-time.Hour)) {
 		t.Errorf("a family that had ended before has ended at %v", at)
 	}
-	if at := readFamily(t, s, "of another user than "+u.ID).RevokedAt; !at.IsZero() {
+	if at := readFamily(t, s.Families, "of another user than "+u.ID).RevokedAt; !at.IsZero() {
 		t.Errorf("another user's family has ended at %v", at)
 	}
 }
@@ -76,7 +76,7 @@ var userChangeChecks = []check{
 	{name: "ChangeUserChangesWhatIsSet", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("bob"))
 		versions := []string{addUser(t, s, user("ada")).Version}
-		bob := readUser(t, s, "bob").Version
+		bob := readUser(t, s.Users, "bob").Version
 		want := user("ada")
 		password, groups := hash("m=8,t=1,p=1", "new"), []string{"a", "b c", `"`}
 		for _, c := range []struct {
@@ -101,26 +101,26 @@ var userChangeChecks = []check{
 			}}},
 			{"nothing", store.UserChange{}},
 		} {
-			ended := ok(s.ChangeUser(t.Context(), "ada", c.change, theEnd))(t)
+			ended := ok(s.Users.ChangeUser(t.Context(), "ada", c.change, theEnd))(t)
 			if len(ended) != 0 {
 				t.Errorf("%s: a user without families ended %v", c.name, ended)
 			}
 			ok(c.change.Apply(want))(t)
 			want.UpdatedAt = theEnd.At
-			got := signIn(t, s, want)
+			got := signIn(t, s.Users, want)
 			if slices.Contains(versions, got.Version) {
 				t.Errorf("%s: the version is %q, which it was before: %q", c.name, got.Version, versions)
 			}
 			versions = append(versions, got.Version)
 		}
-		unchanged(t, s, user("bob"), bob)
+		unchanged(t, s.Users, user("bob"), bob)
 	}},
 	// Another name and another address end nothing. The user is found by the new address and no longer by the old one, which another user can
 	// have.
 	{name: "ChangeUserOfWhatTheUserIsCalled", test: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, user("ada"))
 		f := familyOf(u, "f")
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		want, name, email := user("ada"), "Ada Lovelace", "lovelace@example.com"
 		first, other := want.Email, store.VerifiedBy("corp")
 		for _, change := range []store.UserChange{
@@ -137,31 +137,31 @@ var userChangeChecks = []check{
 			tell(func(u *store.User) { u.Name = name }),
 			tell(func(u *store.User) { u.Profile = new(store.Profile) }),
 		} {
-			ended := ok(s.ChangeUser(t.Context(), "ada", change, theEnd))(t)
+			ended := ok(s.Users.ChangeUser(t.Context(), "ada", change, theEnd))(t)
 			ok(change.Apply(want))(t)
 			want.UpdatedAt = theEnd.At
-			if unchanged(t, s, want, u.Version); len(ended) != 0 {
+			if unchanged(t, s.Users, want, u.Version); len(ended) != 0 {
 				t.Errorf("%+v ended %v", change, ended)
 			}
 		}
-		wantFamilies(t, s, f)
-		mustBe(t, errOf(s.UserByEmail(t.Context(), "ada@example.com")), store.ErrNotFound)
+		wantFamilies(t, s.Families, f)
+		mustBe(t, errOf(s.Users.UserByEmail(t.Context(), "ada@example.com")), store.ErrNotFound)
 		addUser(t, s, with(user("heir"), func(u *store.User) { u.Email = "ada@example.com" }))
-		mustBe(t, errOf(s.ChangeUser(t.Context(), "nobody", tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), theEnd)), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.ChangeUser(t.Context(), "nobody", tell(func(u *store.User) { u.SetEmail(email); u.Name = name }), theEnd)), store.ErrNotFound)
 	}},
 	// A change to a taken address is refused whole.
 	{name: "ChangeUserToATakenAddress", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("bob"))
 		u := addUser(t, s, user("ada"))
 		f := familyOf(u, "f")
-		addFamilies(t, s, f)
+		addFamilies(t, s.Families, f)
 		for _, change := range []func(func(*store.User)) store.UserChange{tell, edit} {
 			taking := change(func(u *store.User) { u.SetEmail("bob@example.com"); u.Name = "Bob"; u.Role = store.RoleAdmin })
-			mustBe(t, errOf(s.ChangeUser(t.Context(), "ada", taking, theEnd)), store.ErrEmailTaken)
+			mustBe(t, errOf(s.Users.ChangeUser(t.Context(), "ada", taking, theEnd)), store.ErrEmailTaken)
 		}
-		unchanged(t, s, user("ada"), u.Version)
-		signIn(t, s, user("bob"))
-		wantFamilies(t, s, f)
+		unchanged(t, s.Users, user("ada"), u.Version)
+		signIn(t, s.Users, user("bob"))
+		wantFamilies(t, s.Families, f)
 	}},
 	// Of several users who are given one address concurrently, one gets it.
 	{name: "ChangeUserToAnAddressInARace", races: func(t *testing.T, s store.Store) {
@@ -170,7 +170,7 @@ var userChangeChecks = []check{
 			addUser(t, s, user(fmt.Sprint("u", i)))
 		}
 		errs := race(8, func(i int) error {
-			return errOf(s.ChangeUser(t.Context(), fmt.Sprint("u", i), tell(func(u *store.User) { u.SetEmail(email) }), theEnd))
+			return errOf(s.Users.ChangeUser(t.Context(), fmt.Sprint("u", i), tell(func(u *store.User) { u.SetEmail(email) }), theEnd))
 		})
 		oneWinner(t, errs, store.ErrTaken)
 		for i, err := range errs {
@@ -178,24 +178,24 @@ var userChangeChecks = []check{
 			if err == nil {
 				want.Email, want.EmailVerifiedBy, want.UpdatedAt = email, "", theEnd.At
 			}
-			signIn(t, s, want)
+			signIn(t, s.Users, want)
 		}
 	}},
 	// The organisation must be stored or declared. Otherwise nothing is changed.
 	{name: "ChangeUserToAnOrganisation", test: func(t *testing.T, s store.Store) {
-		must(t, s.AddOrganisation(t.Context(), organisation("globex")))
+		must(t, s.Users.AddOrganisation(t.Context(), organisation("globex")))
 		u := addUser(t, s, user("ada"))
-		mustBe(t, errOf(s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Organisation = "nowhere"; u.Role = store.RoleAdmin }), theEnd)), store.ErrNotFound)
-		unchanged(t, s, user("ada"), u.Version)
+		mustBe(t, errOf(s.Users.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.Organisation = "nowhere"; u.Role = store.RoleAdmin }), theEnd)), store.ErrNotFound)
+		unchanged(t, s.Users, user("ada"), u.Version)
 		want := user("ada")
 		for _, name := range []string{"declared", "globex"} {
 			change := edit(func(u *store.User) { u.Organisation = name })
 			change.OrganisationDeclared = name == "declared"
-			ok(s.ChangeUser(t.Context(), "ada", change, theEnd))(t)
+			ok(s.Users.ChangeUser(t.Context(), "ada", change, theEnd))(t)
 			want.Organisation, want.UpdatedAt = name, theEnd.At
-			signIn(t, s, want)
+			signIn(t, s.Users, want)
 		}
-		mustBe(t, s.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
+		mustBe(t, s.Users.RemoveOrganisation(t.Context(), "globex"), store.ErrInUse)
 	}},
 	// Every change that ends tokens ends every family of the user.
 	{name: "T61ChangeUserEndsFamilies", test: func(t *testing.T, s store.Store) {
@@ -207,7 +207,7 @@ var userChangeChecks = []check{
 		} {
 			u := addUser(t, s, user(name))
 			living := bequeath(t, s, u)
-			sameBequest(t, s, u, ok(s.ChangeUser(t.Context(), u.ID, change, theEnd))(t), living)
+			sameBequest(t, s, u, ok(s.Users.ChangeUser(t.Context(), u.ID, change, theEnd))(t), living)
 		}
 	}},
 	// Of concurrent changes of different members none is lost, and each changes the version.
@@ -221,11 +221,11 @@ var userChangeChecks = []check{
 		}
 		var versions [racers]string
 		all(t, racers, func(i int) error {
-			_, err := s.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
+			_, err := s.Users.ChangeUser(t.Context(), "ada", changes[i%len(changes)], theEnd)
 			if err != nil {
 				return err
 			}
-			u, err := s.User(t.Context(), "ada")
+			u, err := s.Users.User(t.Context(), "ada")
 			if err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ var userChangeChecks = []check{
 		want := with(user("ada"), func(u *store.User) {
 			u.PasswordHash, u.Role, u.Status, u.UpdatedAt = password, store.RoleMember, store.UserLocked, theEnd.At
 		})
-		got := readUser(t, s, "ada")
+		got := readUser(t, s.Users, "ada")
 		sameUser(t, got, want)
 		if !slices.Contains(versions[:], got.Version) {
 			t.Errorf("the version is %q, which nobody saw after the change that made it", got.Version)
@@ -245,32 +245,32 @@ var userChangeChecks = []check{
 	{name: "RehashPassword", test: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, user("ada"))
 		addUser(t, s, user("bob"))
-		addFamilies(t, s, familyOf(u, "f"))
+		addFamilies(t, s.Families, familyOf(u, "f"))
 		fresh := hash("m=65536,t=3,p=2", "ada")
-		must(t, s.RehashPassword(t.Context(), "ada", u.PasswordHash, fresh))
-		unchanged(t, s, with(user("ada"), func(u *store.User) { u.PasswordHash = fresh }), u.Version)
-		wantFamilies(t, s, familyOf(u, "f"))
-		addFamilies(t, s, familyOf(u, "later"))
-		nothingRevoked(t, s)
-		wantUsers(t, s, user("bob"))
+		must(t, s.Users.RehashPassword(t.Context(), "ada", u.PasswordHash, fresh))
+		unchanged(t, s.Users, with(user("ada"), func(u *store.User) { u.PasswordHash = fresh }), u.Version)
+		wantFamilies(t, s.Families, familyOf(u, "f"))
+		addFamilies(t, s.Families, familyOf(u, "later"))
+		nothingRevoked(t, s.Revocations)
+		wantUsers(t, s.Users, user("bob"))
 	}},
 	// A hash other than the verified one stays, without an error: a sign-in with the old password must not undo a change of the password.
 	{name: "RehashPasswordLosesToAChange", races: func(t *testing.T, s store.Store) {
 		old, changed := user("ada").PasswordHash, hash("m=8,t=1,p=1", "changed")
 		addUser(t, s, user("ada"))
-		ok(s.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.PasswordHash = changed }), theEnd))(t)
-		version := readUser(t, s, "ada").Version
-		must(t, s.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
-		unchanged(t, s, with(user("ada"), func(u *store.User) { u.PasswordHash, u.UpdatedAt = changed, theEnd.At }), version)
+		ok(s.Users.ChangeUser(t.Context(), "ada", edit(func(u *store.User) { u.PasswordHash = changed }), theEnd))(t)
+		version := readUser(t, s.Users, "ada").Version
+		must(t, s.Users.RehashPassword(t.Context(), "ada", old, hash("m=8,t=1,p=1", "rehashed")))
+		unchanged(t, s.Users, with(user("ada"), func(u *store.User) { u.PasswordHash, u.UpdatedAt = changed, theEnd.At }), version)
 		for round := range raceRounds { // in either order, the new password is stored in the end
 			u := addUser(t, s, user(fmt.Sprint("user ", round)))
 			all(t, 2, func(i int) error {
 				if i == 0 {
-					return s.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
+					return s.Users.RehashPassword(t.Context(), u.ID, u.PasswordHash, hash("m=8,t=1,p=1", "rehashed"))
 				}
-				return errOf(s.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.PasswordHash = changed }), theEnd))
+				return errOf(s.Users.ChangeUser(t.Context(), u.ID, edit(func(u *store.User) { u.PasswordHash = changed }), theEnd))
 			})
-			if got := readUser(t, s, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
+			if got := readUser(t, s.Users, u.ID).PasswordHash.Reveal(); got != changed.Reveal() {
 				t.Fatalf("round %d: the hash is %q, want the changed one", round, got)
 			}
 		}
@@ -280,33 +280,33 @@ var userChangeChecks = []check{
 		u := addUser(t, s, user("ada"))
 		addUser(t, s, user("bob"))
 		living := bequeath(t, s, u)
-		sameBequest(t, s, u, ok(s.RemoveUser(t.Context(), "ada", theEnd))(t), living)
-		mustBe(t, errOf(s.User(t.Context(), "ada")), store.ErrNotFound)
-		must(t, s.AddClient(t.Context(), client("app")))
+		sameBequest(t, s, u, ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t), living)
+		mustBe(t, errOf(s.Users.User(t.Context(), "ada")), store.ErrNotFound)
+		must(t, s.Clients.AddClient(t.Context(), client("app")))
 		for id, want := range map[string]bool{"ada": true, "bob": true, "app": false, "nobody": false, "": false, "\x00": false} {
-			if had, err := s.HadUser(t.Context(), id); had != want || err != nil {
+			if had, err := s.Users.HadUser(t.Context(), id); had != want || err != nil {
 				t.Errorf("there was a user %q: %t, %v", id, had, err)
 			}
 		}
-		mustBe(t, errOf(s.UserByEmail(t.Context(), "ada@example.com")), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.UserByEmail(t.Context(), "ada@example.com")), store.ErrNotFound)
 		for _, organisation := range []string{"", "acme"} {
-			list := listUsers(t, s, organisation)
+			list := listUsers(t, s.Users, organisation)
 			if len(list) != 1 {
 				t.Fatalf("%d users are listed, want the other one alone", len(list))
 			}
 			sameUser(t, list[0], user("bob"))
 		}
-		mustBe(t, errOf(s.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd)), store.ErrNotFound)
-		must(t, s.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
-		mustBe(t, errOf(s.User(t.Context(), "ada")), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.ChangeUser(t.Context(), "ada", store.UserChange{}, theEnd)), store.ErrNotFound)
+		must(t, s.Users.RehashPassword(t.Context(), "ada", user("ada").PasswordHash, hash("m=8,t=1,p=1", "new")))
+		mustBe(t, errOf(s.Users.User(t.Context(), "ada")), store.ErrNotFound)
 	}},
 	// Of concurrent removals one finds the user, and ends the families.
 	{name: "RemoveUserOnce", races: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, user("ada"))
-		addFamilies(t, s, familyOf(u, "f"))
+		addFamilies(t, s.Families, familyOf(u, "f"))
 		ended := make([][]store.Revocation, racers)
 		errs := race(racers, func(i int) (err error) {
-			ended[i], err = s.RemoveUser(t.Context(), "ada", theEnd)
+			ended[i], err = s.Users.RemoveUser(t.Context(), "ada", theEnd)
 			return err
 		})
 		oneWinner(t, errs, store.ErrNotFound)
@@ -321,13 +321,13 @@ var userChangeChecks = []check{
 		} {
 			addUser(t, s, with(user(id), func(u *store.User) { u.PasswordHash = password }))
 		}
-		sameSchemes(t, s, weak, strong, bcrypt)
-		must(t, s.RehashPassword(t.Context(), "a", hash("m=8,t=1,p=1", "a"), hash("m=19456,t=2,p=1", "a")))
-		sameSchemes(t, s, strong, bcrypt)
-		ok(s.RemoveUser(t.Context(), "e", theEnd))(t)
-		sameSchemes(t, s, strong)
+		sameSchemes(t, s.Users, weak, strong, bcrypt)
+		must(t, s.Users.RehashPassword(t.Context(), "a", hash("m=8,t=1,p=1", "a"), hash("m=19456,t=2,p=1", "a")))
+		sameSchemes(t, s.Users, strong, bcrypt)
+		ok(s.Users.RemoveUser(t.Context(), "e", theEnd))(t)
+		sameSchemes(t, s.Users, strong)
 		password := hash("m=8,t=1,p=1", "d")
-		ok(s.ChangeUser(t.Context(), "d", edit(func(u *store.User) { u.PasswordHash = password; u.Status = store.UserDisabled }), theEnd))(t)
-		sameSchemes(t, s, weak, strong)
+		ok(s.Users.ChangeUser(t.Context(), "d", edit(func(u *store.User) { u.PasswordHash = password; u.Status = store.UserDisabled }), theEnd))(t)
+		sameSchemes(t, s.Users, weak, strong)
 	}},
 }

@@ -38,10 +38,10 @@ func hash(costs, text string) oauth.Secret {
 // addUser registers a user of a declared organisation and returns it as the store does.
 func addUser(t *testing.T, s store.Store, u *store.User) *store.User {
 	t.Helper()
-	if err := s.AddUser(t.Context(), u, true); err != nil {
+	if err := s.Users.AddUser(t.Context(), u, true); err != nil {
 		t.Fatalf("adding user %q: %v", u.ID, err)
 	}
-	return readUser(t, s, u.ID)
+	return readUser(t, s.Users, u.ID)
 }
 
 // readUser returns a user, who must exist.
@@ -82,18 +82,18 @@ var userChecks = []check{
 	// An unknown id or address finds no user, and a step on it leaves nothing behind.
 	{name: "UserUnknown", test: func(t *testing.T, s store.Store) {
 		ctx := t.Context()
-		must(t, Done(s.AddFamily(ctx, family("f")))) // "ada" is declared, and not stored
-		mustBe(t, errOf(s.User(ctx, "ada")), store.ErrNotFound)
-		mustBe(t, errOf(s.UserByEmail(ctx, "ada@example.com")), store.ErrNotFound)
-		mustBe(t, errOf(s.ChangeUser(ctx, "ada", store.UserChange{}, theEnd)), store.ErrNotFound)
-		mustBe(t, errOf(s.RemoveUser(ctx, "ada", theEnd)), store.ErrNotFound)
-		must(t, s.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
-		nothingRevoked(t, s)
-		wantFamilies(t, s, family("f"))
-		if list := listUsers(t, s, ""); len(list) != 0 {
+		must(t, Done(s.Families.AddFamily(ctx, family("f")))) // "ada" is declared, and not stored
+		mustBe(t, errOf(s.Users.User(ctx, "ada")), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.UserByEmail(ctx, "ada@example.com")), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.ChangeUser(ctx, "ada", store.UserChange{}, theEnd)), store.ErrNotFound)
+		mustBe(t, errOf(s.Users.RemoveUser(ctx, "ada", theEnd)), store.ErrNotFound)
+		must(t, s.Users.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
+		nothingRevoked(t, s.Revocations)
+		wantFamilies(t, s.Families, family("f"))
+		if list := listUsers(t, s.Users, ""); len(list) != 0 {
 			t.Errorf("an empty store lists %d users", len(list))
 		}
-		sameSchemes(t, s)
+		sameSchemes(t, s.Users)
 		addUser(t, s, user("ada")) // the queries took neither id nor address
 	}},
 	// Every field comes back by id and by address, times to the millisecond and zero times as zero. The store sets the version, and does not
@@ -110,8 +110,8 @@ var userChecks = []check{
 		odd.Email, odd.Name = "o'hara+%_\"`🦊`\"@exämple.com", `'; DROP TABLE users; -- \ "\u0301`
 		odd.Role, odd.Status, odd.CreatedAt = store.RoleBusinessManager, store.UserLocked, time.Unix(0, 0)
 		for _, want := range []*store.User{full, bare, bcrypt, odd} {
-			must(t, s.AddUser(t.Context(), want, true))
-			signIn(t, s, want)
+			must(t, s.Users.AddUser(t.Context(), want, true))
+			signIn(t, s.Users, want)
 		}
 		declared := with(user("declared"), func(u *store.User) { u.Declared, u.Version = true, "of my own" })
 		if got := addUser(t, s, declared); got.Declared || got.Version == "of my own" {
@@ -138,7 +138,7 @@ var userChecks = []check{
 					want = append(want, u)
 				}
 			}
-			got := listUsers(t, s, organisation)
+			got := listUsers(t, s.Users, organisation)
 			if len(got) != len(want) {
 				t.Fatalf("%d users are listed of %q, want %d", len(got), organisation, len(want))
 			}
@@ -149,11 +149,11 @@ var userChecks = []check{
 	}},
 	// T15: an id is what its bytes are. No pattern, no folding, no trimming, no normal form.
 	{name: "UserIDsAreBytes", test: func(t *testing.T, s store.Store) {
-		find := func(id string) error { return errOf(s.User(t.Context(), id)) }
-		namesAreBytes(t, func(id string) { addUser(t, s, user(id)) }, func(id string) { wantUsers(t, s, user(id)) }, find)
+		find := func(id string) error { return errOf(s.Users.User(t.Context(), id)) }
+		namesAreBytes(t, func(id string) { addUser(t, s, user(id)) }, func(id string) { wantUsers(t, s.Users, user(id)) }, find)
 		// A step changes the user that it names and no other.
-		ok(s.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
-		ok(s.RemoveUser(t.Context(), "a_p", theEnd))(t)
+		ok(s.Users.ChangeUser(t.Context(), "%", edit(func(u *store.User) { u.Status = store.UserLocked }), theEnd))(t)
+		ok(s.Users.RemoveUser(t.Context(), "a_p", theEnd))(t)
 		mustBe(t, find("a_p"), store.ErrNotFound)
 		for _, id := range oddIDs {
 			if id == "a_p" {
@@ -163,7 +163,7 @@ var userChecks = []check{
 			if id == "%" {
 				want.Status, want.UpdatedAt = store.UserLocked, theEnd.At
 			}
-			wantUsers(t, s, want)
+			wantUsers(t, s.Users, want)
 		}
 	}},
 	// T71: the core makes addresses canonical, and the store compares them byte for byte. Another notion of equality would mean a second
@@ -172,24 +172,24 @@ var userChecks = []check{
 		namesAreBytes(t, func(name string) {
 			addUser(t, s, with(user("user "+name), func(u *store.User) { u.Email = name + "@example.com" }))
 		}, func(name string) {
-			if got := ok(s.UserByEmail(t.Context(), name+"@example.com"))(t); got.ID != "user "+name {
+			if got := ok(s.Users.UserByEmail(t.Context(), name+"@example.com"))(t); got.ID != "user "+name {
 				t.Errorf("the address %q is that of %q", name, got.ID)
 			}
-		}, func(name string) error { return errOf(s.UserByEmail(t.Context(), name+"@example.com")) })
+		}, func(name string) error { return errOf(s.Users.UserByEmail(t.Context(), name+"@example.com")) })
 	}},
 	// Adding a second user with an address changes nothing and does not take the id. A removed user frees the address.
 	{name: "UserAddressTaken", test: func(t *testing.T, s store.Store) {
 		addUser(t, s, user("ada"))
 		second := with(user("bob"), func(u *store.User) { u.Email = "ada@example.com" })
-		mustBe(t, s.AddUser(t.Context(), second, true), store.ErrTaken)
-		wantUsers(t, s, user("ada"))
-		mustBe(t, errOf(s.User(t.Context(), "bob")), store.ErrNotFound)
-		must(t, s.AddClient(t.Context(), client("bob")))
+		mustBe(t, s.Users.AddUser(t.Context(), second, true), store.ErrTaken)
+		wantUsers(t, s.Users, user("ada"))
+		mustBe(t, errOf(s.Users.User(t.Context(), "bob")), store.ErrNotFound)
+		must(t, s.Clients.AddClient(t.Context(), client("bob")))
 
-		ok(s.RemoveUser(t.Context(), "ada", theEnd))(t)
+		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
 		second.ID = "cyd"
 		addUser(t, s, second)
-		got := ok(s.UserByEmail(t.Context(), "ada@example.com"))(t)
+		got := ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t)
 		sameUser(t, got, second)
 	}},
 	// Of concurrent users with one address exactly one is added, completely.
@@ -197,12 +197,12 @@ var userChecks = []check{
 		mine := func(i int) *store.User {
 			return with(user(fmt.Sprint("racer ", i)), func(u *store.User) { u.Email = "ada@example.com" })
 		}
-		errs := race(racers, func(i int) error { return s.AddUser(t.Context(), mine(i), true) })
+		errs := race(racers, func(i int) error { return s.Users.AddUser(t.Context(), mine(i), true) })
 		oneWinner(t, errs, store.ErrTaken)
 		winner := mine(slices.Index(errs, nil))
-		got := ok(s.UserByEmail(t.Context(), "ada@example.com"))(t)
+		got := ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t)
 		sameUser(t, got, winner)
-		if list := listUsers(t, s, ""); len(list) != 1 {
+		if list := listUsers(t, s.Users, ""); len(list) != 1 {
 			t.Errorf("%d users are stored, want the winner alone", len(list))
 		}
 	}},
@@ -213,13 +213,13 @@ var userChecks = []check{
 			name        string
 			add, remove func(id string) error
 		}{
-			{"client", func(id string) error { return s.AddClient(t.Context(), client(id)) },
-				func(id string) error { return s.RemoveClient(t.Context(), id, revocation(id)) }},
+			{"client", func(id string) error { return s.Clients.AddClient(t.Context(), client(id)) },
+				func(id string) error { return s.Clients.RemoveClient(t.Context(), id, revocation(id)) }},
 			{"user", func(id string) error {
 				u := user(id)
 				u.Email = oauth.NewID() + "@example.com" // the id is taken, not the address
-				return s.AddUser(t.Context(), u, true)
-			}, func(id string) error { return errOf(s.RemoveUser(t.Context(), id, theEnd)) }},
+				return s.Users.AddUser(t.Context(), u, true)
+			}, func(id string) error { return errOf(s.Users.RemoveUser(t.Context(), id, theEnd)) }},
 		}
 		for _, first := range owners {
 			for _, second := range owners {
@@ -233,10 +233,10 @@ var userChecks = []check{
 			}
 		}
 		again := with(user("removed user then user"), func(u *store.User) { u.CreatedAt = theEnd.Until })
-		must(t, s.AddUser(t.Context(), again, true))
-		ok(s.RemoveUser(t.Context(), again.ID, theEnd))(t)
-		clients := ok(s.Clients(t.Context()))(t)
-		if users := listUsers(t, s, ""); len(clients) != len(owners) || len(users) != len(owners) {
+		must(t, s.Users.AddUser(t.Context(), again, true))
+		ok(s.Users.RemoveUser(t.Context(), again.ID, theEnd))(t)
+		clients := ok(s.Clients.Clients(t.Context()))(t)
+		if users := listUsers(t, s.Users, ""); len(clients) != len(owners) || len(users) != len(owners) {
 			t.Errorf("%d clients and %d users are stored, want %d of each", len(clients), len(users), len(owners))
 		}
 	}},
@@ -246,12 +246,12 @@ var userChecks = []check{
 			id := fmt.Sprint("both ", round)
 			oneWinner(t, race(racers, func(i int) error {
 				if i%2 == 0 {
-					return s.AddClient(t.Context(), client(id))
+					return s.Clients.AddClient(t.Context(), client(id))
 				}
-				return s.AddUser(t.Context(), with(user(id), func(u *store.User) { u.Email = fmt.Sprint(id, i, "@example.com") }), true)
+				return s.Users.AddUser(t.Context(), with(user(id), func(u *store.User) { u.Email = fmt.Sprint(id, i, "@example.com") }), true)
 			}), store.ErrTaken)
-			_, noClient := s.Client(t.Context(), id)
-			_, noUser := s.User(t.Context(), id)
+			_, noClient := s.Clients.Client(t.Context(), id)
+			_, noUser := s.Users.User(t.Context(), id)
 			oneWinner(t, []error{noClient, noUser}, store.ErrNotFound)
 		}
 	}},

@@ -56,11 +56,11 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	f, u := &r.family, &r.user
 	u.PasswordHash, u.Profile = oauth.Secret{}, nil // no token is made from these as remembered
 	for _, at := range [...]*time.Time{
-		&f.AuthTime, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
+		&f.SignIn.Time, &f.CreatedAt, &f.ExpiresAt, &f.RevokedAt, &f.Refresh.RotatedAt, &f.Code.ExpiresAt, &f.Code.SpentAt, &u.CreatedAt, &u.UpdatedAt,
 	} {
 		*at = asStored(*at)
 	}
-	lists := [...]*[]string{(*[]string)(&f.Scopes), &f.Audience, &f.Proof.AMR, &u.Groups, &u.ProviderGroups}
+	lists := [...]*[]string{(*[]string)(&f.Scopes), &f.Audience, &f.SignIn.Proof.AMR, &u.Groups, &u.ProviderGroups}
 	count := 0
 	for _, list := range lists {
 		*list = slices.Clone(*list)
@@ -68,9 +68,9 @@ func newRememberedFamily(family *store.TokenFamily, user *store.User) *remembere
 	}
 	var room [48]*string
 	texts := append(room[:0],
-		&f.ID, &f.UserID, &f.UserVersion, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
-		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Preconditions.Subject, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.RotatedBy,
-		&f.SessionID, &f.Provider, &f.Proof.ACR, &f.Code.Nonce, &f.Claims, &u.EmailVerifiedBy, &u.GroupsBy,
+		&f.ID, &f.User.ID, &f.User.Version, &f.ClientID, (*string)(&f.Origin), &f.Actor.Subject, &f.Actor.ClientID, &f.Note,
+		&f.Preconditions.SessionID, &f.Preconditions.ActorVersion, &f.Preconditions.Subject, &f.Code.RequestID, &f.Code.RedirectURI, &f.Code.Challenge, &f.Refresh.RotatedBy,
+		&f.SignIn.SessionID, &f.SignIn.Provider, &f.SignIn.Proof.ACR, &f.Code.Nonce, &f.Claims, &u.EmailVerifiedBy, &u.GroupsBy,
 		&u.ID, &u.Email, &u.Name, &u.Organisation, (*string)(&u.Role), (*string)(&u.Status), &u.Version)
 	for _, list := range lists {
 		for i := range *list {
@@ -117,7 +117,7 @@ func (m *FamilyCache) Forget(id string) {
 // Rotated caches a family after a successful rotation.
 func (m *FamilyCache) Rotated(f *store.TokenFamily, user *store.User, r store.Rotation) {
 	next := *f
-	next.Generation, next.RotatedAt, next.RotatedBy = f.Generation+1, r.At, r.By
+	next.Refresh.Generation, next.Refresh.RotatedAt, next.Refresh.RotatedBy = f.Refresh.Generation+1, r.At, r.By
 	m.Put(&next, user)
 }
 

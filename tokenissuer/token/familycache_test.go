@@ -82,7 +82,7 @@ func TestARememberedFamilyIsAsItWas(t *testing.T) {
 // the store.
 func TestARememberedFamilyIsAsStored(t *testing.T) {
 	at := time.Now()
-	r := newRememberedFamily(&store.TokenFamily{CreatedAt: at}, new(store.User))
+	r := newRememberedFamily(&store.TokenFamily{Validity: store.Validity{CreatedAt: at}}, new(store.User))
 	if got := r.family.CreatedAt; got != at.UTC().Truncate(time.Microsecond) {
 		t.Errorf("%v is remembered as %v", at, got)
 	}
@@ -90,7 +90,7 @@ func TestARememberedFamilyIsAsStored(t *testing.T) {
 
 // TestAFamilyMemoryStaysWithinItsBounds checks the bound on the number, and on the bytes where families are heavy.
 func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
-	usual := store.TokenFamily{UserID: strings.Repeat("u", 22), RotatedBy: strings.Repeat("r", 43), Scopes: oauth.Scopes{"public", "trusted"}}
+	usual := store.TokenFamily{User: store.FamilyUser{ID: strings.Repeat("u", 22)}, Refresh: store.RefreshState{RotatedBy: strings.Repeat("r", 43)}, Grant: store.Grant{Scopes: oauth.Scopes{"public", "trusted"}}}
 	usual.Preconditions.SessionID = strings.Repeat("s", 22)
 	usual.Code = store.CodeBinding{RequestID: strings.Repeat("q", 22), RedirectURI: "https://app.example/callback", Challenge: strings.Repeat("c", 43)}
 	for _, test := range []struct {
@@ -106,7 +106,7 @@ func TestAFamilyMemoryStaysWithinItsBounds(t *testing.T) {
 			for i := range 2 * maxRememberedFamilies {
 				f := usual
 				f.ID, f.Note = fmt.Sprintf("family-%022d", i), string(make([]byte, test.note))
-				m.Put(&f, &store.User{ID: usual.UserID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
+				m.Put(&f, &store.User{ID: usual.User.ID, Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Groups: []string{"staff"}})
 			}
 			least := test.most * 2 / 5 // the young generation may have just begun
 			if n := m.families.Len(); n > test.most || n < least {

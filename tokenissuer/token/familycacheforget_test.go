@@ -34,15 +34,16 @@ func memoryOf(family *store.TokenFamily, user *store.User) float64 {
 func TestOpenIDTakesAFamilyLittleMemory(t *testing.T) {
 	id := func(letter string) string { return strings.Repeat(letter, 22) }
 	family := store.TokenFamily{
-		UserID: id("u"), UserVersion: id("v"), ClientID: "portal", Origin: oauth.AuthorizationCode, RotatedBy: strings.Repeat("r", 43),
-		Scopes:        oauth.Scopes{"public", "trusted", "refresh_token"},
+		User:          store.FamilyUser{ID: id("u"), Version: id("v")},
+		Grant:         store.Grant{ClientID: "portal", Origin: oauth.AuthorizationCode, Scopes: oauth.Scopes{"public", "trusted", "refresh_token"}},
+		Refresh:       store.RefreshState{RotatedBy: strings.Repeat("r", 43)},
 		Preconditions: store.Preconditions{SessionID: id("s")},
 		Code:          store.CodeBinding{RequestID: id("q"), RedirectURI: "https://app.example/callback", Challenge: strings.Repeat("c", 43)},
 	}
 	user := store.User{ID: id("u"), Email: "ada@example.com", Name: "Ada Lovelace", Organisation: "acme", Role: "admin", Status: store.UserActive, Version: id("v"), Groups: []string{"staff"}}
 	plain := memoryOf(&family, &user)
 
-	family.SessionID, family.Code.Nonce = id("s"), strings.Repeat("n", 43)
+	family.SignIn.SessionID, family.Code.Nonce = id("s"), strings.Repeat("n", 43)
 	family.Scopes = oauth.Scopes{"openid", "profile", "email", "refresh_token"}
 	user.EmailVerifiedBy = store.VerifiedByOperator
 	user.Profile = &store.Profile{GivenName: "Ada", FamilyName: "Lovelace", PreferredUsername: "ada", Locale: "en-GB", Zoneinfo: "Europe/London"}

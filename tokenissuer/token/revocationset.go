@@ -118,7 +118,7 @@ func (s *RevocationSet) RevokedFamily(f *store.TokenFamily, organisation string)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	born := clampSeconds(f.CreatedAt)
-	return s.hits(store.RevokeFamily, f.ID, born) || s.hits(store.RevokeUser, f.UserID, born) || s.hits(store.RevokeUser, f.Actor.Subject, born) ||
+	return s.hits(store.RevokeFamily, f.ID, born) || s.hits(store.RevokeUser, f.User.ID, born) || s.hits(store.RevokeUser, f.Actor.Subject, born) ||
 		s.hits(store.RevokeClient, f.ClientID, born) || s.hits(store.RevokeOrganisation, organisation, born)
 }
 

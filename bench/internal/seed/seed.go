@@ -77,14 +77,14 @@ func Fill(ctx context.Context, p Plan) (Real, error) {
 		return Real{}, err
 	}
 	defer func() { _ = bulk.Close() }()
-	parts, client, err := p.issuer(ctx, st)
+	parts, client, err := p.issuer(ctx, st.Store)
 	if err != nil {
 		return Real{}, err
 	}
 	if err := p.people(ctx, bulk); err != nil {
 		return Real{}, fmt.Errorf("people: %w", err)
 	}
-	users, err := addPeople(ctx, st)
+	users, err := addPeople(ctx, st.Store)
 	if err != nil {
 		return Real{}, err
 	}
@@ -110,10 +110,10 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*issuer.Parts, *store
 		RedirectURIs: []string{RedirectURI}, FirstParty: true, CreatedAt: now,
 	}
 	client.SetDefaults()
-	if err := st.AddClient(ctx, client); err != nil && !errors.Is(err, store.ErrTaken) {
+	if err := st.Clients.AddClient(ctx, client); err != nil && !errors.Is(err, store.ErrTaken) {
 		return nil, nil, err
 	}
-	master, err := keys.LoadMasterKey(ctx, st, nil, now)
+	master, err := keys.LoadMasterKey(ctx, st.Keys, nil, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +123,7 @@ func (p Plan) issuer(ctx context.Context, st store.Store) (*issuer.Parts, *store
 		issuer.Settings{Policy: clients.Policy{URL: p.Issuer, Audience: []string{p.Issuer}}, Lifetimes: lifetimes},
 		issuer.Node{Keys: new(keys.Set), Revocations: token.NewRevocationSet(), Now: time.Now},
 	)
-	parts.Families.Opened = families.Opened{Store: st, Directory: st, Master: master, JTIMAC: token.NewJTIMAC(master)}
+	parts.Families.Opened = families.Opened{Store: families.StoreOf(st), Directory: st.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)}
 	return parts, client, nil
 }
 
@@ -132,12 +132,12 @@ func addPeople(ctx context.Context, st store.Store) ([]*store.User, error) {
 	users := make([]*store.User, realUsers)
 	for i := range users {
 		id := fmt.Sprintf("real-user-%d", i)
-		err := st.AddUser(ctx, &store.User{
+		err := st.Users.AddUser(ctx, &store.User{
 			ID: id, Email: id + "@acme.example", Name: id, Organisation: "seed-org-0", Role: store.RoleMember,
 			Status: store.UserActive, PasswordHash: oauth.NewSecret(passwordHash), CreatedAt: time.Now(),
 		}, false)
 		if err == nil {
-			users[i], err = st.User(ctx, id)
+			users[i], err = st.Users.User(ctx, id)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("adding %s: %w", id, err)

@@ -39,11 +39,11 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = st.Close() })
-			sizes, err := st.Sizes(ctx)
+			sizes, err := st.Housekeeping.Sizes(ctx)
 			if err != nil || sizes.Families != 1000+2*40 || sizes.Revocations != 100 {
 				t.Errorf("%+v, %v", sizes, err)
 			}
-			parts, _, err := plan.issuer(ctx, st)
+			parts, _, err := plan.issuer(ctx, st.Store)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 					t.Fatalf("a cookie is of no session: %v", err)
 				}
 			}
-			loaded, err := keys.LoadSigningKeys(ctx, st, nil, time.Now(), oauth.ES256)
+			loaded, err := keys.LoadSigningKeys(ctx, st.Keys, nil, time.Now(), oauth.ES256)
 			if err == nil {
 				err = parts.Minter.Keys.Replace(loaded, oauth.ES256)
 			}
@@ -72,7 +72,7 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			families, err := st.FamiliesOf(ctx, real.User, time.Now())
+			families, err := st.Families.FamiliesOf(ctx, real.User, time.Now())
 			if err != nil || len(families) != familiesOfUser {
 				t.Errorf("%d families of a user, %v", len(families), err)
 			}
@@ -80,11 +80,11 @@ func TestWhatIsRealWorksAndTheRestWeighs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for more := true; more; {
-				if more, err = st.DropFamilies(ctx, time.Now().Add(-2*store.MaxLifetime)); err != nil {
+				if more, err = st.Housekeeping.Drop(ctx, store.ExpiringFamilies, time.Now().Add(-2*store.MaxLifetime)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if sizes, err := st.Sizes(ctx); err != nil || sizes.Families != 1000+2*40-300 {
+			if sizes, err := st.Housekeeping.Sizes(ctx); err != nil || sizes.Families != 1000+2*40-300 {
 				t.Errorf("after the backlog: %+v, %v", sizes, err)
 			}
 		})

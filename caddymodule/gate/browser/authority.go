@@ -65,10 +65,10 @@ func (a *authority) maxState() int {
 // through the issuer if there is one.
 func (a *authority) signOutURL(host oauth.Host, ended *signin.Session) string {
 	done := host.Origin() + signOutPath
-	if ended == nil || ended.Family.Provider == "" {
+	if ended == nil || ended.Family.SignIn.Provider == "" {
 		return done
 	}
-	p := a.provider(ended.Family.Provider)
+	p := a.provider(ended.Family.SignIn.Provider)
 	switch {
 	case p == nil: // a directory, or no longer declared
 		return done

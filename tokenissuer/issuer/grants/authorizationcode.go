@@ -70,10 +70,10 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 	}
 	// 5. The tokens. One step of the store repeats the checks of family and user atomically.
 	redeemed := *f
-	redeemed.Code.SpentAt, redeemed.RotatedAt = now, now
+	redeemed.Code.SpentAt, redeemed.Refresh.RotatedAt = now, now
 	redeemed.ExpiresAt = now.Add(g.families.LifetimesOf(client).AuthorizationCode)
 	if f.Code.Refreshable {
-		redeemed.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(g.families.LifetimesOf(client).Refresh)
+		redeemed.Refresh.Generation, redeemed.ExpiresAt = 1, f.CreatedAt.Add(g.families.LifetimesOf(client).Refresh)
 	}
 	grant := g.minter.GrantOf(&redeemed, client, user, issuer.Once(func() error { return g.redeem(ctx, &redeemed, user) }))
 	grant.Nonce = f.Code.Nonce // a refreshed ID token has none (OpenID Connect Core §12.2)
@@ -84,7 +84,7 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 // redeem marks the code of a family as used. redeemed is the family afterwards.
 func (g *authorizationCode) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
 	outcome, f, err := g.families.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
-		At: redeemed.Code.SpentAt, Generation: redeemed.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
+		At: redeemed.Code.SpentAt, Generation: redeemed.Refresh.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
 	})
 	if err == nil && outcome == store.Done {
 		g.families.Remembered.Put(redeemed, user)

@@ -74,7 +74,7 @@ func (p *peopleElsewhere) SignIn(ctx context.Context, a signin.DirectoryAttempt)
 func (f *flow) outsider(id string) *store.User {
 	f.tb.Helper()
 	now := f.clock()
-	f.must(f.store.AddUser(f.tb.Context(),
+	f.must(f.store.Users.AddUser(f.tb.Context(),
 		&store.User{ID: "u-" + id, Email: id + "@elsewhere.example", Name: id, Status: store.UserActive, External: true, CreatedAt: now, Organisation: "acme"}, false,
 		store.Identity{Provider: "corp", Subject: "subject of " + id, UserID: "u-" + id, LinkedAt: now, LastUsedAt: now}))
 	return f.user(id)
@@ -105,8 +105,8 @@ func TestP47OwnPasswordsStayHere(t *testing.T) {
 	}
 	s, _, err := f.OpenSession(t.Context(), who, "a browser", "")
 	f.must(err)
-	if s.Family.Provider != "corp" {
-		t.Errorf("the session is of %q", s.Family.Provider)
+	if s.Family.SignIn.Provider != "corp" {
+		t.Errorf("the session is of %q", s.Family.SignIn.Provider)
 	}
 
 	corp.hold = make(chan struct{})
@@ -141,7 +141,7 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 	corp := &peopleElsewhere{name: "corp", people: map[string]*store.User{"zoe@elsewhere.example": zoe}}
 	f.SignIns.Directories = []signin.PasswordDirectory{corp}
 	// The user has another identity, and stays active.
-	f.must(f.store.LinkIdentity(t.Context(), store.Identity{Provider: "other", Subject: "zoe", UserID: zoe.ID}))
+	f.must(f.store.Identities.LinkIdentity(t.Context(), store.Identity{Provider: "other", Subject: "zoe", UserID: zoe.ID}))
 	grant := Request{GrantType: oauth.PasswordGrant, Login: PasswordParameters{Email: "zoe@elsewhere.example", Password: oauth.NewSecret(userPassword)}, Client: clients.Authentication{Address: "192.0.2.1"}}
 	who, err := f.tryFrom("192.0.2.1", "zoe@elsewhere.example", userPassword)
 	f.must(err)
@@ -165,7 +165,7 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 		}
 	}
 	corp.meanwhile = func() {
-		_, err := f.store.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: "subject of zoe", UserID: zoe.ID, MayBeLast: true}, f.Ending())
+		_, err := f.store.Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: "subject of zoe", UserID: zoe.ID, MayBeLast: true}, f.Ending())
 		f.must(err)
 	}
 	tokentest.WantCode(t, signsIn["by the password grant"](), oauth.InvalidGrant)
@@ -174,7 +174,7 @@ func TestP110TheIdentityIsTakenAwayMeanwhile(t *testing.T) {
 			tokentest.WantCode(t, signIn(), oauth.InvalidGrant)
 		}
 	}
-	families, err := f.store.FamiliesOf(t.Context(), zoe.ID, f.clock())
+	families, err := f.store.Families.FamiliesOf(t.Context(), zoe.ID, f.clock())
 	f.must(err)
 	if len(families) > 0 {
 		t.Errorf("%d families live", len(families))
@@ -424,10 +424,10 @@ func TestP53ThePasswordGrant(t *testing.T) {
 		GrantType: oauth.PasswordGrant, Login: PasswordParameters{Username: "zoe", Password: oauth.NewSecret(userPassword)}, Client: clients.Authentication{Address: "192.0.2.1"},
 	})
 	f.must(err)
-	family, err := f.store.Family(t.Context(), tokens.Claims.FamilyID)
+	family, err := f.store.Families.Family(t.Context(), tokens.Claims.FamilyID)
 	f.must(err)
-	if tokens.Claims.Subject != "u-zoe" || family.Provider != "corp" {
-		t.Errorf("subject %q at %q", tokens.Claims.Subject, family.Provider)
+	if tokens.Claims.Subject != "u-zoe" || family.SignIn.Provider != "corp" {
+		t.Errorf("subject %q at %q", tokens.Claims.Subject, family.SignIn.Provider)
 	}
 	_, err = f.signInFor("", "zoe", "wrong password")
 	tokentest.WantCode(t, err, oauth.InvalidGrant)

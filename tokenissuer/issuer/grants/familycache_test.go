@@ -68,25 +68,25 @@ var behind = []struct {
 		})
 	}, oauth.ErrRefreshReused.Reason, ""},
 	{"families ended", func(f *flow, held issuer.Tokens, _ oauth.Secret) {
-		_, err := f.store.EndFamilies(f.tb.Context(), store.FamilyFilter{UserID: held.Claims.Subject}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		_, err := f.store.Families.EndFamilies(f.tb.Context(), store.FamilyFilter{UserID: held.Claims.Subject}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
 	{"user disabled", func(f *flow, held issuer.Tokens, _ oauth.Secret) {
 		status := store.UserDisabled
-		_, err := f.store.ChangeUser(f.tb.Context(), held.Claims.Subject, store.UserChange{Edit: func(u *store.User) error { u.Status = status; return nil }}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		_, err := f.store.Users.ChangeUser(f.tb.Context(), held.Claims.Subject, store.UserChange{Edit: func(u *store.User) error { u.Status = status; return nil }}, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
 	{"user removed", func(f *flow, held issuer.Tokens, _ oauth.Secret) {
-		_, err := f.store.RemoveUser(f.tb.Context(), held.Claims.Subject, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
+		_, err := f.store.Users.RemoveUser(f.tb.Context(), held.Claims.Subject, store.Ending{At: f.clock(), Until: f.clock().Add(time.Hour)})
 		f.must(err)
 	}, "refresh_token_revoked", "code_expired"},
 	{"families dropped", func(f *flow, _ issuer.Tokens, _ oauth.Secret) {
-		_, err := f.store.DropFamilies(f.tb.Context(), f.clock().Add(400*24*time.Hour))
+		_, err := f.store.Housekeeping.Drop(f.tb.Context(), store.ExpiringFamilies, f.clock().Add(400*24*time.Hour))
 		f.must(err)
 	}, "refresh_token_unknown", "code_unknown"},
 	{"verifiers guessed", func(f *flow, _ issuer.Tokens, code oauth.Secret) {
 		for range 5 {
-			f.must(f.store.CountCodeFailure(f.tb.Context(), code.Reveal()[:22]))
+			f.must(f.store.Families.CountCodeFailure(f.tb.Context(), code.Reveal()[:22]))
 		}
 	}, "", "code_expired"},
 }

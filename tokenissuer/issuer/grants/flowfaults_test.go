@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // faultyStore is a store in which one step can fail, before or after it is done.
 type faultyStore struct {
-	*sqlstore.Store
+	store.Store
+	whole store.Store // in which no step fails
 
 	mu    sync.Mutex
 	step  string
@@ -22,6 +22,38 @@ type faultyStore struct {
 	first func()
 	at    string
 }
+
+func newFaultyStore(whole store.Store) *faultyStore {
+	s := &faultyStore{Store: whole, whole: whole}
+	s.Clients, s.Users = faultyClients{whole.Clients, s}, faultyUsers{whole.Users, s}
+	s.Families = faultyFamilies{whole.Families, s}
+	s.Revocations, s.Declarations = faultyRevocations{whole.Revocations, s}, faultyDeclarations{whole.Declarations, s}
+	return s
+}
+
+// The parts with steps that can fail.
+type (
+	faultyClients struct {
+		store.ClientStore
+		faults *faultyStore
+	}
+	faultyUsers struct {
+		store.UserStore
+		faults *faultyStore
+	}
+	faultyFamilies struct {
+		store.FamilyStore
+		faults *faultyStore
+	}
+	faultyRevocations struct {
+		store.RevocationStore
+		faults *faultyStore
+	}
+	faultyDeclarations struct {
+		store.DeclarationStore
+		faults *faultyStore
+	}
+)
 
 // meanwhile calls something once, just before a step: after the caller has checked and before it acts.
 func (s *faultyStore) meanwhile(step string, something func()) {
@@ -85,96 +117,95 @@ func canceled() context.Context {
 
 // The steps of the store that can fail, by name.
 
-func (s *faultyStore) AddFamily(ctx context.Context, f *store.TokenFamily) (store.Outcome, error) {
-	return s.outcome("AddFamily", func() (store.Outcome, error) { return s.Store.AddFamily(ctx, f) })
+func (s faultyFamilies) AddFamily(ctx context.Context, f *store.TokenFamily) (store.Outcome, error) {
+	return s.faults.outcome("AddFamily", func() (store.Outcome, error) { return s.FamilyStore.AddFamily(ctx, f) })
 }
 
-func (s *faultyStore) Family(ctx context.Context, id string) (f *store.TokenFamily, err error) {
-	err = s.run("Family", func() error { f, err = s.Store.Family(ctx, id); return err })
+func (s faultyFamilies) Family(ctx context.Context, id string) (f *store.TokenFamily, err error) {
+	err = s.faults.run("Family", func() error { f, err = s.FamilyStore.Family(ctx, id); return err })
 	return f, err
 }
 
-func (s *faultyStore) RedeemCode(ctx context.Context, id string, r store.Redemption) (outcome store.Outcome, f *store.TokenFamily, err error) {
-	outcome, err = s.outcome("RedeemCode", func() (store.Outcome, error) { outcome, f, err = s.Store.RedeemCode(ctx, id, r); return outcome, err })
-	return outcome, f, err
-}
-
-func (s *faultyStore) CountCodeFailure(ctx context.Context, id string) error {
-	return s.run("CountCodeFailure", func() error { return s.Store.CountCodeFailure(ctx, id) })
-}
-
-func (s *faultyStore) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (outcome store.Outcome, f *store.TokenFamily, err error) {
-	outcome, err = s.outcome("RotateRefreshToken", func() (store.Outcome, error) {
-		outcome, f, err = s.Store.RotateRefreshToken(ctx, id, generation, r)
+func (s faultyFamilies) RedeemCode(ctx context.Context, id string, r store.Redemption) (outcome store.Outcome, f *store.TokenFamily, err error) {
+	outcome, err = s.faults.outcome("RedeemCode", func() (store.Outcome, error) {
+		outcome, f, err = s.FamilyStore.RedeemCode(ctx, id, r)
 		return outcome, err
 	})
 	return outcome, f, err
 }
 
-func (s *faultyStore) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
-	return s.outcome("TouchFamily", func() (store.Outcome, error) { return s.Store.TouchFamily(ctx, id, at) })
+func (s faultyFamilies) CountCodeFailure(ctx context.Context, id string) error {
+	return s.faults.run("CountCodeFailure", func() error { return s.FamilyStore.CountCodeFailure(ctx, id) })
 }
 
-func (s *faultyStore) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
-	err = s.run("EndFamilies", func() error { ended, err = s.Store.EndFamilies(ctx, which, end); return err })
+func (s faultyFamilies) RotateRefreshToken(ctx context.Context, id string, generation int64, r store.Rotation) (outcome store.Outcome, f *store.TokenFamily, err error) {
+	outcome, err = s.faults.outcome("RotateRefreshToken", func() (store.Outcome, error) {
+		outcome, f, err = s.FamilyStore.RotateRefreshToken(ctx, id, generation, r)
+		return outcome, err
+	})
+	return outcome, f, err
+}
+
+func (s faultyFamilies) TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error) {
+	return s.faults.outcome("TouchFamily", func() (store.Outcome, error) { return s.FamilyStore.TouchFamily(ctx, id, at) })
+}
+
+func (s faultyFamilies) EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) (ended []store.Revocation, err error) {
+	err = s.faults.run("EndFamilies", func() error { ended, err = s.FamilyStore.EndFamilies(ctx, which, end); return err })
 	return ended, err
 }
 
-func (s *faultyStore) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) (list []*store.TokenFamily, err error) {
-	err = s.run("FamiliesOf", func() error { list, err = s.Store.FamiliesOf(ctx, userID, expireAfter); return err })
+func (s faultyFamilies) FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) (list []*store.TokenFamily, err error) {
+	err = s.faults.run("FamiliesOf", func() error { list, err = s.FamilyStore.FamiliesOf(ctx, userID, expireAfter); return err })
 	return list, err
 }
 
-func (s *faultyStore) DecideRequest(ctx context.Context, id string, expires time.Time) (store.Outcome, error) {
-	return s.outcome("DecideRequest", func() (store.Outcome, error) { return s.Store.DecideRequest(ctx, id, expires) })
+func (s faultyFamilies) DecideRequest(ctx context.Context, id string, expires time.Time) (store.Outcome, error) {
+	return s.faults.outcome("DecideRequest", func() (store.Outcome, error) { return s.FamilyStore.DecideRequest(ctx, id, expires) })
 }
 
-func (s *faultyStore) Consent(ctx context.Context, userID, clientID string) (scopes oauth.Scopes, err error) {
-	err = s.run("Consent", func() error { scopes, err = s.Store.Consent(ctx, userID, clientID); return err })
+func (s faultyFamilies) Consent(ctx context.Context, userID, clientID string) (scopes oauth.Scopes, err error) {
+	err = s.faults.run("Consent", func() error { scopes, err = s.FamilyStore.Consent(ctx, userID, clientID); return err })
 	return scopes, err
 }
 
-func (s *faultyStore) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
-	return s.run("PutConsent", func() error { return s.Store.PutConsent(ctx, userID, clientID, scopes, at) })
+func (s faultyFamilies) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
+	return s.faults.run("PutConsent", func() error { return s.FamilyStore.PutConsent(ctx, userID, clientID, scopes, at) })
 }
 
-func (s *faultyStore) DropConsent(ctx context.Context, userID, clientID string) error {
-	return s.run("DropConsent", func() error { return s.Store.DropConsent(ctx, userID, clientID) })
+func (s faultyRevocations) Revoke(ctx context.Context, r ...store.Revocation) error {
+	return s.faults.run("Revoke", func() error { return s.RevocationStore.Revoke(ctx, r...) })
 }
 
-func (s *faultyStore) Revoke(ctx context.Context, r ...store.Revocation) error {
-	return s.run("Revoke", func() error { return s.Store.Revoke(ctx, r...) })
-}
-
-func (s *faultyStore) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
-	err = s.run("Declarations", func() error { declared, ended, err = s.Store.Declarations(ctx); return err })
+func (s faultyDeclarations) Declarations(ctx context.Context) (declared []store.Declaration, ended []store.EndedDeclaration, err error) {
+	err = s.faults.run("Declarations", func() error { declared, ended, err = s.DeclarationStore.Declarations(ctx); return err })
 	return declared, ended, err
 }
 
-func (s *faultyStore) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
-	return s.run("PutDeclarations", func() error { return s.Store.PutDeclarations(ctx, declared, ended) })
+func (s faultyDeclarations) PutDeclarations(ctx context.Context, declared []store.Declaration, ended []store.EndedDeclaration) error {
+	return s.faults.run("PutDeclarations", func() error { return s.DeclarationStore.PutDeclarations(ctx, declared, ended) })
 }
 
-func (s *faultyStore) Client(ctx context.Context, id string) (c *store.Client, err error) {
-	err = s.run("Client", func() error { c, err = s.Store.Client(ctx, id); return err })
+func (s faultyClients) Client(ctx context.Context, id string) (c *store.Client, err error) {
+	err = s.faults.run("Client", func() error { c, err = s.ClientStore.Client(ctx, id); return err })
 	return c, err
 }
 
-func (s *faultyStore) User(ctx context.Context, id string) (u *store.User, err error) {
-	err = s.run("User", func() error { u, err = s.Store.User(ctx, id); return err })
+func (s faultyUsers) User(ctx context.Context, id string) (u *store.User, err error) {
+	err = s.faults.run("User", func() error { u, err = s.UserStore.User(ctx, id); return err })
 	return u, err
 }
 
-func (s *faultyStore) UserByEmail(ctx context.Context, email string) (u *store.User, err error) {
-	err = s.run("UserByEmail", func() error { u, err = s.Store.UserByEmail(ctx, email); return err })
+func (s faultyUsers) UserByEmail(ctx context.Context, email string) (u *store.User, err error) {
+	err = s.faults.run("UserByEmail", func() error { u, err = s.UserStore.UserByEmail(ctx, email); return err })
 	return u, err
 }
 
-func (s *faultyStore) RehashPassword(ctx context.Context, id string, old, hash oauth.Secret) error {
-	return s.run("RehashPassword", func() error { return s.Store.RehashPassword(ctx, id, old, hash) })
+func (s faultyUsers) RehashPassword(ctx context.Context, id string, old, hash oauth.Secret) error {
+	return s.faults.run("RehashPassword", func() error { return s.UserStore.RehashPassword(ctx, id, old, hash) })
 }
 
-func (s *faultyStore) PasswordSchemes(ctx context.Context) (schemes []string, err error) {
-	err = s.run("PasswordSchemes", func() error { schemes, err = s.Store.PasswordSchemes(ctx); return err })
+func (s faultyUsers) PasswordSchemes(ctx context.Context) (schemes []string, err error) {
+	err = s.faults.run("PasswordSchemes", func() error { schemes, err = s.UserStore.PasswordSchemes(ctx); return err })
 	return schemes, err
 }

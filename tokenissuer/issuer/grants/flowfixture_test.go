@@ -73,9 +73,9 @@ func newFlow(tb testing.TB) *flow {
 // newFlowOf is like newFlow with changed settings.
 func newFlowOf(tb testing.TB, change func(*issuer.Settings)) *flow {
 	tb.Helper()
-	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: &faultyStore{Store: teststore.New(tb)}, change: change}
+	f := &flow{tb: tb, time: tokentest.NewClock(), redirectURI: callback, store: newFaultyStore(teststore.New(tb).Store), change: change}
 	f.Server = f.node()
-	f.registry = registryOf(f.Server, f.store)
+	f.registry = registryOf(f.Server, f.store.Store)
 	f.populate()
 	return f
 }
@@ -83,9 +83,9 @@ func newFlowOf(tb testing.TB, change func(*issuer.Settings)) *flow {
 // registryOf returns the registry of a server.
 func registryOf(s *Server, stored store.Store) *people.Registry {
 	return &people.Registry{
-		Clients: &clients.Registry{Families: s.Families, Known: s.Clients, Declared: s.Declared, Stored: stored},
+		Clients: &clients.Registry{Families: s.Families, Known: s.Clients, Declared: s.Declared, Stored: stored.Clients},
 		People: &people.Users{
-			Families: s.Families, Roles: s.Minter.Roles, Hasher: s.SignIns.Hasher, Usernames: s.Issued.Usernames, Declared: s.Declared, Stored: stored,
+			Families: s.Families, Roles: s.Minter.Roles, Hasher: s.SignIns.Hasher, Usernames: s.Issued.Usernames, Declared: s.Declared, Stored: people.StoreOf(stored),
 		},
 	}
 }
@@ -102,9 +102,9 @@ func (f *flow) node() *Server {
 	f.tb.Helper()
 	ks := new(keys.Set)
 	f.must(ks.Replace([]*keys.SigningKey{flowKey()}, oauth.EdDSA))
-	master, err := keys.LoadMasterKey(f.tb.Context(), f.store, nil, f.clock())
+	master, err := keys.LoadMasterKey(f.tb.Context(), f.store.Keys, nil, f.clock())
 	f.must(err)
-	known, _, err := f.store.Revocations(f.tb.Context(), store.FeedPosition{})
+	known, _, err := f.store.Revocations.Revocations(f.tb.Context(), store.FeedPosition{})
 	f.must(err)
 	revocations := token.NewRevocationSet()
 	revocations.Add(known...)
@@ -127,7 +127,7 @@ func (f *flow) node() *Server {
 			Attempts: attempts.NewCounter(1000),
 		},
 	})
-	return NewServer(parts, families.Opened{Store: f.store, Directory: f.store, Master: master, JTIMAC: token.NewJTIMAC(master)})
+	return NewServer(parts, families.Opened{Store: families.StoreOf(f.store.Store), Directory: f.store.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)})
 }
 
 func (f *flow) populate() {
@@ -173,7 +173,7 @@ func (f *flow) addClient(c *store.Client) {
 		c.RedirectURIs = []string{callback}
 	}
 	f.must(c.Validate())
-	f.must(f.store.AddClient(f.tb.Context(), c))
+	f.must(f.store.Clients.AddClient(f.tb.Context(), c))
 }
 
 func (f *flow) must(err error) {
@@ -255,7 +255,7 @@ func (f *flow) codeOf(name, clientID string, p issuer.AuthorizationParameters) o
 
 // credentials returns those of a client: its secret or only its id.
 func (f *flow) credentials(clientID string) clients.Authentication {
-	if c, err := f.store.Store.Client(context.Background(), clientID); err == nil && c.IsPublic() {
+	if c, err := f.store.whole.Clients.Client(context.Background(), clientID); err == nil && c.IsPublic() {
 		return clients.Authentication{PublicID: clientID, Address: "192.0.2.1"}
 	}
 	return clients.Authentication{Address: "192.0.2.1", Readings: []clients.Credential{{ID: clientID, Secret: oauth.NewSecret("secret of " + clientID)}}}

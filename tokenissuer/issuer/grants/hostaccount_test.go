@@ -16,15 +16,19 @@ func (f *flow) atHost(s *signin.Session, host string, fresh bool) string {
 	f.tb.Helper()
 	now := f.clock()
 	family := &store.TokenFamily{
-		ID: oauth.NewID(), UserID: s.User.ID, UserVersion: s.User.Version, UserDeclared: s.User.Declared, ClientID: store.BuiltInClientID,
-		Origin: store.HostSession, SessionID: s.Family.ID, CreatedAt: now, RotatedAt: now, ExpiresAt: s.Family.ExpiresAt,
+		ID:            oauth.NewID(),
+		User:          store.FamilyUser{ID: s.User.ID, Version: s.User.Version, Declared: s.User.Declared},
+		Grant:         store.Grant{ClientID: store.BuiltInClientID, Origin: store.HostSession},
+		SignIn:        store.SignIn{SessionID: s.Family.ID},
+		Validity:      store.Validity{CreatedAt: now, ExpiresAt: s.Family.ExpiresAt},
+		Refresh:       store.RefreshState{RotatedAt: now},
 		Code:          store.CodeBinding{RequestID: oauth.NewID(), RedirectURI: "https://" + host + "/oauth/callback", ExpiresAt: now.Add(time.Minute)},
 		Preconditions: store.Preconditions{SessionID: s.Family.ID},
 	}
 	if !fresh {
 		family.Code.SpentAt = now
 	}
-	if outcome, err := f.store.AddFamily(f.tb.Context(), family); outcome != store.Done || err != nil {
+	if outcome, err := f.store.Families.AddFamily(f.tb.Context(), family); outcome != store.Done || err != nil {
 		f.tb.Fatal(outcome, err)
 	}
 	return family.ID
@@ -59,7 +63,7 @@ func TestAHostStandsOnceOnTheAccountPage(t *testing.T) {
 		}
 	}
 	for id, ended := range map[string]bool{app[0]: true, app[1]: true, app[2]: true, wiki: false, elsewhere: false} {
-		if family, err := f.store.Family(t.Context(), id); err != nil || family.RevokedAt.IsZero() == ended {
+		if family, err := f.store.Families.Family(t.Context(), id); err != nil || family.RevokedAt.IsZero() == ended {
 			t.Errorf("%+v, %v", family, err)
 		}
 	}
@@ -111,7 +115,7 @@ func TestS66TheAccountHasTheHostsOfEachSession(t *testing.T) {
 	wantTexts(t, hosts(second), "wiki.example.com:8443 "+wiki)
 	f.must(f.EndSessionOf(t.Context(), ada, second.Family.ID))
 	wantTexts(t, hosts(second))
-	if f, err := f.store.Family(t.Context(), wiki); err != nil || f.RevokedAt.IsZero() {
+	if f, err := f.store.Families.Family(t.Context(), wiki); err != nil || f.RevokedAt.IsZero() {
 		t.Errorf("with its sign-in the host session is %+v, %v", f, err)
 	}
 }

@@ -38,7 +38,7 @@ func TestT68Q263AUserTokenIsNeverAServerToken(t *testing.T) {
 	exchanged := &token.AccessToken{Issuer: tokentest.Issuer, Subject: "conf", ClientID: "other", ID: "x", IssuedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
 	_, err = a.Issue(issuer.Grant{Type: oauth.TokenExchange, Client: a.client("conf"), Scopes: oauth.Scopes{oauth.ScopePublic}, Exchanged: exchanged})
 	tokentest.WantCode(t, err, oauth.ServerError)
-	tokens, err := a.Issue(issuer.Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"}, Family: &store.TokenFamily{ID: "f", AuthTime: tokentest.Start}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
+	tokens, err := a.Issue(issuer.Grant{Type: oauth.AuthorizationCode, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"}, Family: &store.TokenFamily{ID: "f", SignIn: store.SignIn{Time: tokentest.Start}}, Scopes: oauth.Scopes{oauth.ScopeTrusted}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestIssuedTokensAreKnownFromBirth(t *testing.T) {
 			t.Fatal(err)
 		}
 		user, err := a.Issue(issuer.Grant{Type: oauth.PasswordGrant, Client: a.client("conf"), User: &store.User{ID: "user-9", Organisation: "o", Role: "r"},
-			Family: &store.TokenFamily{ID: "f", AuthTime: tokentest.Start.Add(-time.Minute)}, Scopes: oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}})
+			Family: &store.TokenFamily{ID: "f", SignIn: store.SignIn{Time: tokentest.Start.Add(-time.Minute)}}, Scopes: oauth.Scopes{oauth.ScopeTrusted, oauth.ScopePublic}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,9 +59,9 @@ func (g *password) exchange(ctx context.Context, client *store.Client, r Request
 	user, now, lifetimes := proved.User, g.families.Now(), g.families.LifetimesOf(client)
 	f := g.families.NewSignIn(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
-	f.Provider, f.Preconditions.Subject = proved.Provider, proved.Subject
+	f.SignIn.Provider, f.Preconditions.Subject = proved.Provider, proved.Subject
 	if g.rules.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
-		f.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
+		f.Refresh.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}
 	return g.minter.GrantOf(f, client, user, issuer.Once(func() error { return g.families.Add(ctx, f, user) })), nil
 }

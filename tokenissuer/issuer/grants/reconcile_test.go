@@ -46,8 +46,8 @@ func (r rollout) node(all store.Declarations) node {
 	declared, err := store.NewStaticDirectory(all)
 	r.must(err)
 	is := r.flow.node()
-	is.Directory = store.OverlayDirectory{Declared: declared, Stored: r.store}
-	g := registryOf(is, r.store)
+	is.Directory = store.OverlayDirectory{Declared: declared, Stored: r.store.Directory()}
+	g := registryOf(is, r.store.Store)
 	g.Clients.Declared, g.People.Declared = declared, declared
 	return node{g, is}
 }
@@ -162,7 +162,7 @@ func TestM25ABirthBesideTheEndOfADeclaredUser(t *testing.T) {
 
 	old = r.settled(store.Declarations{Users: []*store.User{declaredUser("late", store.RoleMember)}})
 	r.must(r.node(store.Declarations{}).Reconcile(t.Context()))
-	known, _, err := r.store.Revocations(t.Context(), store.FeedPosition{})
+	known, _, err := r.store.Revocations.Revocations(t.Context(), store.FeedPosition{})
 	r.must(err)
 	old.server.Revocations.Add(known...) // as if the previous configuration still serves in the same process
 	r.verdict("born after the end, of the configuration of before", r.signIn(old, "late"), false)
@@ -175,7 +175,7 @@ func TestM25WhoComesBack(t *testing.T) {
 	r.settled(all)
 	r.settled(store.Declarations{})
 	again := r.settled(all)
-	if _, ended, err := r.store.Declarations(t.Context()); err != nil || len(ended) != 0 {
+	if _, ended, err := r.store.Declarations.Declarations(t.Context()); err != nil || len(ended) != 0 {
 		t.Errorf("remembered is %v (%v)", ended, err)
 	}
 	client, user := r.server(again, "back"), r.signIn(again, "u-back")
@@ -206,7 +206,7 @@ func TestM25WhatIsRememberedLeaves(t *testing.T) {
 	r.settled(stays)
 	remembered := func(want int) {
 		t.Helper()
-		declared, ended, err := r.store.Declarations(t.Context())
+		declared, ended, err := r.store.Declarations.Declarations(t.Context())
 		if err != nil || len(declared) != 1 || len(ended) != want {
 			t.Errorf("declared %v, ended %v (%v), want %d ended", declared, ended, err, want)
 		}

@@ -20,7 +20,7 @@ func TestT83AScopeThatTheClientHasLost(t *testing.T) {
 			ID: "declared", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: scopes, RedirectURIs: []string{callback},
 		}}})
 		f.must(err)
-		f.Directory = store.OverlayDirectory{Declared: declared, Stored: f.store}
+		f.Directory = store.OverlayDirectory{Declared: declared, Stored: f.store.Directory()}
 	}
 	declare("public", "trusted")
 	byID := clients.Authentication{PublicID: "declared"}

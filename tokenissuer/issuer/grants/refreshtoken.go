@@ -112,7 +112,7 @@ func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 		return nil, oauth.NewError(oauth.InvalidGrant, "refresh_token_of_another_client")
 	case outcome != store.Done && outcome != store.Replayed:
 		return nil, refreshRefused(outcome)
-	case u.now.After(f.RotatedAt.Add(u.lifetimes.RefreshIdle)):
+	case u.now.After(f.Refresh.RotatedAt.Add(u.lifetimes.RefreshIdle)):
 		return nil, refreshRefused(store.Expired)
 	}
 	if outcome == store.Replayed {
@@ -120,7 +120,7 @@ func (u *refreshUse) check(f *store.TokenFamily) (oauth.Scopes, error) {
 			return nil, err
 		}
 	} else if u.fresh(f) {
-		u.Repetition = issuer.Repetition{Repeated: true, RepeatedFrom: keys.Elsewhere(f.RotatedBy, u.by)}
+		u.Repetition = issuer.Repetition{Repeated: true, RepeatedFrom: keys.Elsewhere(f.Refresh.RotatedBy, u.by)}
 	}
 	return issuer.NarrowedScopes(f.Scopes, u.client, u.scope)
 }
@@ -130,7 +130,7 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 	if !issuer.Repeatable(f, u.generation, u.lifetimes.RefreshGrace, u.now) {
 		return oauth.ErrRefreshReused
 	}
-	u.Repetition = issuer.Repetition{Repeated: true, RepeatedFrom: keys.Elsewhere(f.RotatedBy, u.by)}
+	u.Repetition = issuer.Repetition{Repeated: true, RepeatedFrom: keys.Elsewhere(f.Refresh.RotatedBy, u.by)}
 	if u.RepeatedFrom != "" && u.lifetimes.SameAddress {
 		return oauth.ErrRepeatedElsewhere
 	}
@@ -141,8 +141,8 @@ func (u *refreshUse) repeat(f *store.TokenFamily) error {
 // server. MCP SDKs refresh once per concurrent request, some with the token that another refresh has just returned. If that token were used
 // up, requests that still present its predecessor would count as theft (docs/decisions/0047).
 func (u *refreshUse) fresh(f *store.TokenFamily) bool {
-	return f.Generation > 1 && u.resources.OfAgents(f.Audience) && issuer.InGrace(f, u.lifetimes.RefreshGrace, u.now) &&
-		!u.client.RevokePrevious && (!u.lifetimes.SameAddress || keys.Elsewhere(f.RotatedBy, u.by) == "")
+	return f.Refresh.Generation > 1 && u.resources.OfAgents(f.Audience) && issuer.InGrace(f, u.lifetimes.RefreshGrace, u.now) &&
+		!u.client.RevokePrevious && (!u.lifetimes.SameAddress || keys.Elsewhere(f.Refresh.RotatedBy, u.by) == "")
 }
 
 // rotate uses up the newest refresh token of a family. If a concurrent request does so first, both get the same successor.
@@ -150,10 +150,10 @@ func (g *refreshToken) rotate(ctx context.Context, f *store.TokenFamily, user *s
 	r := store.Rotation{At: g.families.Now(), By: use.by}
 	if use.client.RevokePrevious {
 		end, refreshed := g.families.Ending(), *f
-		refreshed.RotatedAt = end.At // a repetition may issue the last of them a moment later
-		r.Ended = []store.Revocation{families.RevocationOfTokens(&refreshed, f.Generation, end)}
+		refreshed.Refresh.RotatedAt = end.At // a repetition may issue the last of them a moment later
+		r.Ended = []store.Revocation{families.RevocationOfTokens(&refreshed, f.Refresh.Generation, end)}
 	}
-	outcome, found, err := g.families.Store.RotateRefreshToken(ctx, f.ID, f.Generation, r)
+	outcome, found, err := g.families.Store.RotateRefreshToken(ctx, f.ID, f.Refresh.Generation, r)
 	if err == nil && outcome == store.Done {
 		g.families.Revocations.Add(r.Ended...)
 		g.families.Remembered.Rotated(f, user, r)

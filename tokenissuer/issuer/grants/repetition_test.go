@@ -14,9 +14,9 @@ import (
 func TestARepetitionIsThatOfTheStoredFamily(t *testing.T) {
 	client := &store.Client{ID: "app", Scopes: oauth.Scopes{"public"}}
 	use := refreshUse{client: client, generation: 1, now: tokentest.Start, lifetimes: store.Lifetimes{RefreshIdle: time.Hour, RefreshGrace: time.Minute}}
-	remembered := &store.TokenFamily{ClientID: "app", Scopes: client.Scopes, Generation: 2, RotatedAt: tokentest.Start, ExpiresAt: tokentest.Start.Add(time.Hour)}
+	remembered := &store.TokenFamily{Grant: store.Grant{ClientID: "app", Scopes: client.Scopes}, Refresh: store.RefreshState{Generation: 2, RotatedAt: tokentest.Start}, Validity: store.Validity{ExpiresAt: tokentest.Start.Add(time.Hour)}}
 	stored := *remembered
-	stored.Generation = 1
+	stored.Refresh.Generation = 1
 	if _, err := use.check(remembered); err != nil || !use.Repeated {
 		t.Fatalf("by what is remembered: again %v, %v", use.Repeated, err)
 	}

@@ -69,7 +69,7 @@ func TestA83TheUserHasGoneMeanwhile(t *testing.T) {
 	f.must(f.registry.People.SetUserStatus(t.Context(), "u-ada", store.UserDisabled))
 	_, err = f.Approve(t.Context(), &r, f.client("conf"), s, r.Scopes)
 	wantReason(t, err, oauth.InvalidGrant, "user_changed")
-	if _, err := f.store.Consent(t.Context(), "u-ada", "conf"); err == nil {
+	if _, err := f.store.Families.Consent(t.Context(), "u-ada", "conf"); err == nil {
 		t.Error("what was not granted is remembered as consent")
 	}
 	// It was not decided either: another user may still decide it.

@@ -20,7 +20,7 @@ func (f *flow) skewed(ahead time.Duration) node {
 	is := f.node()
 	verifier := token.NewVerifier(tokentest.Issuer, is.Minter.Keys, is.Revocations, 5*time.Minute, func() time.Time { return f.clock().Add(ahead) })
 	is.NodeNow, is.Minter.Verifier, is.IssuedTokens.Verifier = verifier.Now, verifier, verifier
-	return node{registryOf(is, f.store), is}
+	return node{registryOf(is, f.store.Store), is}
 }
 
 // TestF17RevokingReachesTheTokensOfANodeWithAnotherClock: revoking everything issued so far also revokes the tokens of a node whose clock

@@ -53,12 +53,12 @@ func TestT95AnExpiredAccessTokenEndsItsFamily(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 	_, err = f.refresh("pub", stranger.RefreshToken)
 	f.must(err)
-	_, before, err := f.store.Revocations(t.Context(), store.FeedPosition{})
+	_, before, err := f.store.Revocations.Revocations(t.Context(), store.FeedPosition{})
 	f.must(err)
 	if again, err := f.RevokeFor(t.Context(), f.client("pub"), tokens.AccessToken); again != nil || err != nil {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
-	if _, after, err := f.store.Revocations(t.Context(), store.FeedPosition{}); err != nil || after != before {
+	if _, after, err := f.store.Revocations.Revocations(t.Context(), store.FeedPosition{}); err != nil || after != before {
 		t.Errorf("which writes something: %+v became %+v (%v)", before, after, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestT89AnExpiredTokenOfWhatAnotherNodeHasEnded(t *testing.T) {
 	f.must(err)
 	here := f.node()
 	here.Refresh = func(ctx context.Context) error {
-		known, _, err := f.store.Revocations(ctx, store.FeedPosition{})
+		known, _, err := f.store.Revocations.Revocations(ctx, store.FeedPosition{})
 		here.Revocations.Add(known...)
 		return err
 	}
@@ -111,7 +111,7 @@ func TestT89WhatAnotherNodeHasEnded(t *testing.T) {
 			tokens, here := f.tokens("pub", "refresh_token"), f.node()
 			away := store.Unavailable(errors.New("away"))
 			here.Refresh = func(ctx context.Context) error {
-				known, _, err := f.store.Revocations(ctx, store.FeedPosition{})
+				known, _, err := f.store.Revocations.Revocations(ctx, store.FeedPosition{})
 				here.Revocations.Add(known...)
 				return errors.Join(err, away)
 			}

@@ -17,7 +17,7 @@ func (f *flow) declare(u store.User) error {
 	u.SetDefaults(store.RoleCatalogue{})
 	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{&u}})
 	f.registry.Clients.Declared, f.registry.People.Declared = declared, declared
-	f.Directory, f.Remembered = store.OverlayDirectory{Declared: declared, Stored: f.store}, token.NewFamilyCache()
+	f.Directory, f.Remembered = store.OverlayDirectory{Declared: declared, Stored: f.store.Directory()}, token.NewFamilyCache()
 	return err
 }
 
