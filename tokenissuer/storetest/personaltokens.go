@@ -195,7 +195,7 @@ var personalTokenChecks = []check{
 	}},
 	// A token added concurrently with the end of its owner does not outlive it.
 	{name: "Q123PersonalTokenBesideAChange", beside: func(t *testing.T, s, other store.Store) {
-		for i := range 8 {
+		for i := range raceRounds {
 			id := fmt.Sprintf("user%d", i)
 			version := addUser(t, s, user(id)).Version
 			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) {
