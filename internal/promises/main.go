@@ -159,12 +159,10 @@ func stated(f *ast.FuncDecl) promise {
 	if !isTest {
 		named, isTest = strings.CutPrefix(p.name, "Fuzz")
 	}
-	if !isTest && !strings.HasPrefix(p.says, p.name+" (") {
+	if !isTest {
 		return promise{}
 	}
-	if isTest {
-		p.rows = rowsInName(named)
-	}
+	p.rows = rowsInName(named)
 	for _, rows := range rowInText.FindAllStringSubmatch(p.says, -1) {
 		p.rows = append(p.rows, strings.Split(rows[1], ", ")...)
 	}
