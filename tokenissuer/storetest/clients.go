@@ -45,10 +45,7 @@ var clientChecks = []check{
 		mustBe(t, s.Clients.ChangeClient(ctx, "nobody", store.TouchClient(now)), store.ErrNotFound)
 		mustBe(t, s.Clients.RemoveClient(ctx, "nobody", revocation("nobody")), store.ErrNotFound)
 		nothingRevoked(t, s.Revocations)
-		list := ok(s.Clients.Clients(ctx))(t)
-		if len(list) != 0 {
-			t.Errorf("an empty store lists %d clients", len(list))
-		}
+		wantSize(t, ok(s.Clients.Clients(ctx))(t), 0)
 		must(t, s.Clients.AddClient(ctx, client("nobody"))) // the queries did not take the id
 	}},
 	// Every field comes back, times to the millisecond and zero times as zero.
@@ -83,9 +80,7 @@ var clientChecks = []check{
 		must(t, s.Clients.ChangeClient(t.Context(), "a", store.DisableClient(revocation("a"))))
 		list := ok(s.Clients.Clients(t.Context()))(t)
 		slices.Sort(ids)
-		if len(list) != len(ids) {
-			t.Fatalf("%d clients are listed, want %d", len(list), len(ids))
-		}
+		wantSize(t, list, len(ids))
 		for i, got := range list {
 			want := client(ids[i])
 			want.Disabled = want.ID == "a"

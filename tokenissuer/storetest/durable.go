@@ -191,9 +191,7 @@ var durableChecks = []check{
 			}
 			return b.Clients.AddClient(t.Context(), client("raced"))
 		}), store.ErrTaken)
-		if got := recorded(t, a.Revocations); len(got) != 4 {
-			t.Errorf("the neighbour sees %d revocations, want 4", len(got))
-		}
+		wantSize(t, recorded(t, a.Revocations), 4)
 	}},
 	// The other store sees each step at once, and refuses what the first one refuses.
 	{name: "FamiliesSeenByTheNeighbour", beside: func(t *testing.T, a, b store.Store) {
@@ -214,8 +212,7 @@ var durableChecks = []check{
 			want.Refresh.Generation, want.Refresh.RotatedAt = 2, now.Add(time.Hour)
 			wantFamilies(t, there.Families, want)
 			mustBe(t, rotate(t, here.Families, want.ID, 1, store.Rotation{At: now}), Refused(store.Replayed))
-			ended := ok(here.Users.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t)
-			sameEndings(t, there, ended, want.ID)
+			sameEndings(t, there, ok(here.Users.ChangeUser(t.Context(), u.ID, store.UserChange{}, theEnd))(t), want.ID)
 			want.RevokedAt = theEnd.At
 			wantFamilies(t, there.Families, want)
 			mustBe(t, rotate(t, there.Families, want.ID, 2, store.Rotation{At: now}), Refused(store.Revoked))

@@ -169,9 +169,7 @@ var endingChecks = []check{
 		must(t, s.Families.CountCodeFailure(t.Context(), "failed"))
 		earlier := store.Ending{At: now.Add(-time.Hour), Until: now.Add(time.Hour)}
 		ended := ok(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "before"}, earlier))(t)
-		if len(ended) != 1 {
-			t.Fatalf("the first end returned %v", ended)
-		}
+		wantSize(t, ended, 1)
 		same(t, ended[0], endOf("before", earlier.Until))
 
 		sameEndings(t, s, end(t, s.Families, store.FamilyFilter{UserID: "ada"}), "unspent", "spent", "rotated", "expired", "failed")
@@ -193,9 +191,7 @@ var endingChecks = []check{
 		first := store.Ending{At: now, Until: now.Add(time.Hour)}
 		for _, until := range []store.Ending{first, theEnd} {
 			ended := ok(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: "f"}, until))(t)
-			if len(ended) != 1 {
-				t.Fatalf("the end of one family returned %v", ended)
-			}
+			wantSize(t, ended, 1)
 			same(t, ended[0], endOf("f", until.Until))
 			same(t, recorded(t, s.Revocations)["family f"], endOf("f", until.Until))
 			want := with(family("f"), func(f *store.TokenFamily) { f.RevokedAt = first.At })
@@ -211,9 +207,7 @@ var endingChecks = []check{
 		sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "nothing"}), "nothing")
 		sameRevocations(t, s, end(t, s.Families, store.FamilyFilter{ID: "nothing"}), "nothing")
 		noFamily(t, s.Families, "nothing")
-		if revoked := recorded(t, s.Revocations); len(revoked) != 1 {
-			t.Errorf("revoked is %v, want the one", revoked)
-		}
+		wantSize(t, recorded(t, s.Revocations), 1)
 	}},
 	// An earlier revocation, such as a client's revocation of a token, is widened and never narrowed.
 	{name: "EndFamiliesWidens", test: func(t *testing.T, s store.Store) {
@@ -222,9 +216,7 @@ var endingChecks = []check{
 		narrow.IssuedUntil = now
 		must(t, s.Revocations.Revoke(t.Context(), narrow, endOf("wide", longer)))
 		addFamilies(t, s.Families, family("narrow"), family("wide"))
-		if ended := end(t, s.Families, store.FamilyFilter{UserID: "ada"}); len(ended) != 2 {
-			t.Errorf("the end of two families returned %v", ended)
-		}
+		wantSize(t, end(t, s.Families, store.FamilyFilter{UserID: "ada"}), 2)
 		feed := recorded(t, s.Revocations)
 		same(t, feed["family narrow"], endOf("narrow", theEnd.Until))
 		same(t, feed["family wide"], endOf("wide", longer))
@@ -261,12 +253,9 @@ var endingChecks = []check{
 			addFamilies(t, s.Families, f)
 			wantFamilies(t, s.Families, f)
 			must(t, rotate(t, s.Families, id, 1, store.Rotation{At: now.Add(3 * time.Minute)}))
-			rotated := readFamily(t, s.Families, id)
-			want := endOf(id, rotated.RevokedUntil(theEnd))
+			want := endOf(id, readFamily(t, s.Families, id).RevokedUntil(theEnd))
 			ended := end(t, s.Families, store.FamilyFilter{ID: id})
-			if len(ended) != 1 {
-				t.Fatalf("%s: %d revocations", id, len(ended))
-			}
+			wantSize(t, ended, 1)
 			same(t, ended[0], want)
 			same(t, recorded(t, s.Revocations)[name(want)], want)
 		}

@@ -83,12 +83,7 @@ func wantFamilies(t *testing.T, s store.FamilyStore, want ...*store.TokenFamily)
 // sameFamilies compares families in order.
 func sameFamilies(t *testing.T, got []*store.TokenFamily, want ...*store.TokenFamily) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("there are %d families, want %d", len(got), len(want))
-	}
-	for i := range want {
-		same(t, got[i], want[i])
-	}
+	same(t, got, want)
 }
 
 var familyChecks = []check{
@@ -99,8 +94,7 @@ var familyChecks = []check{
 		mustBe(t, rotate(t, s.Families, "f", 0, store.Rotation{At: now}), Refused(store.Missing))
 		must(t, s.Families.CountCodeFailure(t.Context(), "f"))
 		mustBe(t, Done(s.Families.TouchFamily(t.Context(), "f", now)), Refused(store.Revoked))
-		list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
-		sameFamilies(t, list)
+		sameFamilies(t, ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t))
 		noFamily(t, s.Families, "f")
 		addFamilies(t, s.Families, family("f"))
 		wantFamilies(t, s.Families, family("f"))

@@ -127,8 +127,7 @@ var familyUserChecks = []check{
 		list := ok(s.Families.FamiliesOf(t.Context(), "ada", limit))(t)
 		sameFamilies(t, list, newest, spent, coded, oldest)
 		for _, none := range []string{"", "nobody", "ad", "ada "} {
-			list := ok(s.Families.FamiliesOf(t.Context(), none, limit))(t)
-			sameFamilies(t, list)
+			sameFamilies(t, ok(s.Families.FamiliesOf(t.Context(), none, limit))(t))
 		}
 		list = ok(s.Families.FamiliesOf(t.Context(), "ada", now.AddDate(1, 0, 0)))(t)
 		sameFamilies(t, list)

@@ -146,9 +146,7 @@ var feedChecks = []check{
 			}
 			return nil
 		})
-		if len(seen) != writers*each+1 {
-			t.Errorf("the reader has %d names, want %d", len(seen), writers*each+1)
-		}
+		wantSize(t, seen, writers*each+1)
 		want := revocation("shared")
 		want.ExpiresAt = want.ExpiresAt.AddDate(0, 0, writers*each-1)
 		same(t, seen["client shared"], want)

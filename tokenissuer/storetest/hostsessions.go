@@ -103,10 +103,7 @@ var hostSessionChecks = []check{
 		for _, id := range []string{"unspent", "spent", "late"} {
 			mustBe(t, Done(s.Families.TouchFamily(t.Context(), id, now.Add(time.Hour))), Refused(store.Revoked))
 		}
-		list := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
-		if len(list) != 0 {
-			t.Errorf("family %q lives", list[0].ID)
-		}
+		wantSize(t, ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t), 0)
 	}},
 	// A host session is redeemed or touched while its sign-in ends. In either order it has ended, and its revocation is kept as long as the
 	// use allows tokens to live.
@@ -121,9 +118,7 @@ var hostSessionChecks = []check{
 			}, func() error {
 				return use(t.Context(), using.Families, fresh.ID, store.Redemption{At: now, ExpiresAt: now.Add(time.Hour), MaxFailures: maxFailures})
 			}, func() error { return Done(using.Families.TouchFamily(t.Context(), rested.ID, now)) })
-			if len(ended) != 3 {
-				t.Fatalf("round %d: the end returned %v", round, ended)
-			}
+			wantSize(t, ended, 3)
 			for _, id := range []string{fresh.ID, rested.ID} {
 				f := readFamily(t, using.Families, id)
 				if !sameTime(f.RevokedAt, theEnd.At) {

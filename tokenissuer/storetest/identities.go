@@ -34,13 +34,10 @@ func external(id string) *store.User {
 func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
 	t.Helper()
 	list := ok(s.Identities.Identities(t.Context(), userID))(t)
-	if len(list) != len(want) {
-		t.Fatalf("%q has %+v, want %+v", userID, list, want)
-	}
+	wantSize(t, list, len(want))
 	for i := range want {
 		same(t, list[i], want[i])
-		found := ok(s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject))(t)
-		same(t, found, want[i])
+		same(t, ok(s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject))(t), want[i])
 	}
 	u, err := s.Users.User(t.Context(), userID)
 	if !errors.Is(err, store.ErrNotFound) && (err != nil || u.External != (len(want) > 0)) {
@@ -170,9 +167,7 @@ var identityChecks = []check{
 			}
 			noIdentity(t, s, "corp", "2")
 			sameIdentities(t, s, "ada", first)
-			if list := listUsers(t, s.Users, ""); len(list) != 1 {
-				t.Fatalf("%s: there are %d users", c.name, len(list))
-			}
+			wantSize(t, listUsers(t, s.Users, ""), 1)
 		}
 		must(t, s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
 		ok(s.Users.RemoveUser(t.Context(), "bob", theEnd))(t)
@@ -193,9 +188,7 @@ var identityChecks = []check{
 			oneWinner(t, errs, store.ErrTaken)
 			id := fmt.Sprint(round, " ", slices.Index(errs, nil))
 			sameIdentities(t, b, id, identity("corp", subject, id))
-			if list := listUsers(t, a.Users, ""); len(list) != round+1 {
-				t.Fatalf("round %d: there are %d users", round, len(list))
-			}
+			wantSize(t, listUsers(t, a.Users, ""), round+1)
 		}
 	}},
 	// The next owner of an id does not get the identities of the former one.
@@ -251,8 +244,7 @@ var identityChecks = []check{
 		must(t, redeem(t, s.Families, "coded", 1))
 		must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
 
-		ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd))(t)
-		sameEndings(t, s, ended, "coded")
+		sameEndings(t, s, ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd))(t), "coded")
 		mustBe(t, redeem(t, s.Families, "late", 1), Refused(store.UserChanged))
 		mustBe(t, rotate(t, s.Families, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
 		refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))

@@ -25,8 +25,7 @@ func keyRevocation(id string) store.Revocation {
 
 func storedKeys(t *testing.T, s store.KeyStore) []store.StoredKey {
 	t.Helper()
-	keys := ok(s.SigningKeys(t.Context()))(t)
-	return keys
+	return ok(s.SigningKeys(t.Context()))(t)
 }
 
 func sameKeys(t *testing.T, got []store.StoredKey, want ...store.StoredKey) {
@@ -170,9 +169,7 @@ var keyChecks = []check{
 		all(t, racers, func(i int) error {
 			return s.Keys.ChangeKeys(t.Context(), store.AddKey(key(fmt.Sprint("key ", i), oauth.ES256, now)))
 		})
-		if keys := storedKeys(t, s.Keys); len(keys) != racers {
-			t.Errorf("%d keys are stored, want %d", len(keys), racers)
-		}
+		wantSize(t, storedKeys(t, s.Keys), racers)
 	}},
 	// The private part is deleted, RevokedAt is set, and the feed has the revocation. Revoking again keeps the time.
 	{name: "K9KeysRevoked", test: func(t *testing.T, s store.Store) {
@@ -195,9 +192,7 @@ var keyChecks = []check{
 
 		mustBe(t, s.Keys.ChangeKeys(t.Context(), store.EndKey("nobody", now, keyRevocation("nobody"))), store.ErrNotFound)
 		got := recorded(t, s.Revocations)
-		if len(got) != 1 {
-			t.Errorf("%d revocations are recorded, want one", len(got))
-		}
+		wantSize(t, got, 1)
 		same(t, got["key k"], keyRevocation("k"))
 	}},
 	// A second key of an algorithm changes nothing and is not an error, unless the first one was revoked: a revoked key does not sign, and

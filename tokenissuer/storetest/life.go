@@ -66,10 +66,7 @@ func (p populated) stands(t *testing.T, s store.Store) {
 	}
 	sameOrganisations(t, s.Users, p.organisation, p.empty)
 	wantFamilies(t, s.Families, p.coded, p.refreshed)
-	families := ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t)
-	if len(families) != 2 {
-		t.Errorf("%d families are listed, want two", len(families))
-	}
+	wantSize(t, ok(s.Families.FamiliesOf(t.Context(), "ada", time.Time{}))(t), 2)
 	sameConsent(t, s.Families, "ada", "app", p.consent...)
 	sameConsent(t, s.Families, "ada", "new")
 	sameKeys(t, storedKeys(t, s.Keys), p.key)

@@ -61,8 +61,7 @@ func noneDue(t *testing.T, s store.Store) {
 // clientsOf returns the clients of sessions.
 func clientsOf(t *testing.T, s store.Store, sessionIDs ...string) map[string][]string {
 	t.Helper()
-	found := ok(s.Logouts.SessionClients(t.Context(), sessionIDs...))(t)
-	return found
+	return ok(s.Logouts.SessionClients(t.Context(), sessionIDs...))(t)
 }
 
 var logoutChecks = []check{
@@ -96,9 +95,7 @@ var logoutChecks = []check{
 			users = append(users, u)
 		}
 		for i, way := range slices.Sorted(maps.Keys(ends)) {
-			if got := due(t, s); len(got) != 2*i {
-				t.Fatalf("before the end %s there are due %q", way, got)
-			}
+			wantSize(t, due(t, s), 2*i)
 			must(t, ends[way](users[i]))
 			for _, client := range []string{"app", "web"} {
 				if got, want := due(t, s), "session "+way+" "+client+" of "+users[i].ID; !slices.Contains(got, want) {
@@ -170,9 +167,7 @@ var logoutChecks = []check{
 		must(t, s.Logouts.DropLogout(t.Context(), living)) // the session lives
 		end(t, s.Families, store.FamilyFilter{ID: "session"})
 		list := ok(s.Logouts.DueLogouts(t.Context(), theEnd.At, 10))(t)
-		if len(list) != 1 {
-			t.Fatalf("due are %+v", list)
-		}
+		wantSize(t, list, 1)
 		logout, next := list[0], theEnd.At.Add(time.Minute)
 		logout.Attempts = 7
 		oneWinner(t, race(racers, func(int) error { return s.Logouts.PostponeLogout(t.Context(), logout, next) }), store.ErrNotFound)

@@ -28,13 +28,7 @@ func readOrganisation(t *testing.T, s store.UserDirectory, id string) *store.Org
 // sameOrganisations compares the complete list with want.
 func sameOrganisations(t *testing.T, s store.UserStore, want ...*store.Organisation) {
 	t.Helper()
-	got := ok(s.Organisations(t.Context()))(t)
-	if len(got) != len(want) {
-		t.Fatalf("%d organisations are listed, want %d", len(got), len(want))
-	}
-	for i := range want {
-		same(t, got[i], want[i])
-	}
+	same(t, ok(s.Organisations(t.Context()))(t), want)
 }
 
 // wantOrganisations compares stored organisations with these.
@@ -98,10 +92,7 @@ var organisationChecks = []check{
 		mustBe(t, s.Users.RemoveOrganisation(t.Context(), "a_p"), store.ErrInUse)
 		must(t, s.Users.RemoveOrganisation(t.Context(), "app"))
 		must(t, s.Users.RemoveOrganisation(t.Context(), "%"))
-		list := ok(s.Users.Organisations(t.Context()))(t)
-		if len(list) != len(oddIDs)-2 {
-			t.Errorf("%d organisations are left, want %d", len(list), len(oddIDs)-2)
-		}
+		wantSize(t, ok(s.Users.Organisations(t.Context()))(t), len(oddIDs)-2)
 	}},
 	// Adding a second organisation with an id changes nothing. Clients and users do not share these ids, and the id of a removed organisation
 	// is free.
@@ -157,9 +148,7 @@ var organisationChecks = []check{
 		must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
 		mustBe(t, s.Users.RemoveOrganisation(t.Context(), "acme"), store.ErrInUse)
 		must(t, s.Users.AddUser(t.Context(), user("bob"), true)) // declared and stored
-		if list := listUsers(t, s.Users, "acme"); len(list) != 2 {
-			t.Errorf("%d users are listed, want two", len(list))
-		}
+		wantSize(t, listUsers(t, s.Users, "acme"), 2)
 	}},
 	// A user and the removal of its organisation never both succeed.
 	{name: "OrganisationKeepsItsUsersInARace", races: func(t *testing.T, s store.Store) {

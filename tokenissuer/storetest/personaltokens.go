@@ -132,9 +132,7 @@ var personalTokenChecks = []check{
 		}
 		end(store.PersonalTokenFilter{})
 		end(store.PersonalTokenFilter{ID: "a1", UserID: "b"})
-		if got := tokensOf(t, s.PersonalTokens, ""); len(got) != 3 {
-			t.Fatalf("left are %q", got)
-		}
+		wantSize(t, tokensOf(t, s.PersonalTokens, ""), 3)
 		end(store.PersonalTokenFilter{ID: "a1", UserID: "a"}, "a1")
 		end(store.PersonalTokenFilter{UserID: "b"}, "b1")
 		if got := tokensOf(t, s.PersonalTokens, ""); !slices.Equal(got, []string{"a2"}) || len(recorded(t, s.Revocations)) != 2 {
@@ -161,9 +159,7 @@ var personalTokenChecks = []check{
 		token.ChangedAt = theEnd.At
 		wantPersonalToken(t, s.PersonalTokens, token)
 		want := store.RevocationOfPersonalToken("t", theEnd.At, theEnd)
-		if len(changed) != 1 {
-			t.Fatalf("the change recorded %+v", changed)
-		}
+		wantSize(t, changed, 1)
 		same(t, changed[0], want)
 		same(t, recorded(t, s.Revocations)[name(want)], want)
 		if !token.IssuedAt().After(theEnd.At) {

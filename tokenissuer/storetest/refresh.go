@@ -46,9 +46,7 @@ var refreshChecks = []check{
 		errs := race(racers, func(i int) error { return rotate(t, s.Families, "f", 1, ended(fmt.Sprint(i))) })
 		oneWinner(t, errs, Refused(store.Replayed))
 		all := recorded(t, s.Revocations)
-		if len(all) != 1 {
-			t.Fatalf("%d revocations were recorded, want 1", len(all))
-		}
+		wantSize(t, all, 1)
 		for i, err := range errs {
 			if want := ended(fmt.Sprint(i)).Ended[0]; err == nil {
 				same(t, all[name(want)], want)
@@ -175,9 +173,7 @@ var refreshChecks = []check{
 			if touched[0] {
 				want.Refresh.RotatedAt = now
 			}
-			if len(ended) != 1 {
-				t.Fatalf("the end of one family returned %v", ended)
-			}
+			wantSize(t, ended, 1)
 			same(t, ended[0], endOf(want.ID, want.RevokedUntil(theEnd)))
 			want.RevokedAt = theEnd.At
 			wantFamilies(t, touching.Families, want)

@@ -28,9 +28,7 @@ var revocationChecks = []check{
 		must(t, s.Revocations.Revoke(t.Context(), want[3:]...))
 		must(t, s.Revocations.Revoke(t.Context()))
 		got := recorded(t, s.Revocations)
-		if len(got) != len(want) {
-			t.Fatalf("%d revocations are recorded, want %d", len(got), len(want))
-		}
+		wantSize(t, got, len(want))
 		for _, w := range want {
 			same(t, got[name(w)], w)
 		}
@@ -42,9 +40,7 @@ var revocationChecks = []check{
 			must(t, s.Revocations.Revoke(t.Context(), revocation(id)))
 		}
 		got := recorded(t, s.Revocations)
-		if len(got) != len(ids) {
-			t.Errorf("%d revocations are recorded, want %d", len(got), len(ids))
-		}
+		wantSize(t, got, len(ids))
 		for _, id := range ids {
 			same(t, got["client "+id], revocation(id))
 		}
@@ -108,9 +104,7 @@ var revocationChecks = []check{
 			t.Fatalf("after one of two was dropped there may be more: %v, %v", more, err)
 		}
 		got := recorded(t, s.Revocations)
-		if len(got) != 1 {
-			t.Fatalf("%d revocations are left, want 1", len(got))
-		}
+		wantSize(t, got, 1)
 		same(t, got[name(late)], late)
 		must(t, s.Revocations.Revoke(t.Context(), revocation("new")))
 		list, _, err := s.Revocations.Revocations(t.Context(), position)
@@ -135,8 +129,7 @@ var revocationChecks = []check{
 		}
 		must(t, s.Revocations.Revoke(t.Context(), list...))
 		count := func() int64 {
-			sizes := ok(s.Housekeeping.Sizes(t.Context()))(t)
-			return sizes.Revocations
+			return ok(s.Housekeeping.Sizes(t.Context()))(t).Revocations
 		}
 		left := count()
 		for more := true; more; {

@@ -31,9 +31,7 @@ var revokeClientChecks = []check{
 		want.Disabled = true
 		wantClients(t, s.Clients, want)
 		revoked := recorded(t, s.Revocations)
-		if len(revoked) != 1 {
-			t.Errorf("revoked is %v, want the client's tokens alone", revoked)
-		}
+		wantSize(t, revoked, 1)
 		same(t, revoked["client app"], revocation("app"))
 		wantClients(t, s.Clients, client("other"))
 

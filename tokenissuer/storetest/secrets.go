@@ -81,9 +81,7 @@ var secretChecks = []check{
 			return s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret(fmt.Sprint(i+1), now), overlap))
 		})
 		secrets := read(t, s.Clients, "app").Secrets
-		if len(secrets) != racers+1 {
-			t.Fatalf("%d secrets are left, want %d", len(secrets), racers+1)
-		}
+		wantSize(t, secrets, racers+1)
 		for i := range racers + 1 {
 			if !slices.ContainsFunc(secrets, func(s store.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
 				t.Errorf("secret %d is lost", i)

@@ -8,6 +8,7 @@ package storetest
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -220,8 +221,18 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 func same[T any](t *testing.T, got, want T) {
 	t.Helper()
 	if !alike(reflect.ValueOf(got), reflect.ValueOf(want)) {
-		t.Errorf("%T is\n%+v, want\n%+v", got, got, want)
+		t.Errorf("%T is\n%s, want\n%s", got, shown(reflect.ValueOf(got)), shown(reflect.ValueOf(want)))
 	}
+}
+
+func shown(v reflect.Value) (text string) {
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprintf("%+v", reflect.Indirect(v))
+	}
+	for i := range v.Len() {
+		text += shown(v.Index(i)) + "\n"
+	}
+	return text
 }
 
 func alike(a, b reflect.Value) bool {
@@ -279,12 +290,18 @@ func recorded(t *testing.T, s store.RevocationStore) map[string]store.Revocation
 // nothingRevoked checks that the feed is empty.
 func nothingRevoked(t *testing.T, s store.RevocationStore) {
 	t.Helper()
-	if revoked := recorded(t, s); len(revoked) != 0 {
-		t.Errorf("revoked is %v, want nothing", revoked)
-	}
+	wantSize(t, recorded(t, s), 0)
 }
 
 func name(r store.Revocation) string { return string(r.Kind) + " " + r.ID }
+
+// wantSize checks the length of a list or a map.
+func wantSize(t *testing.T, list any, want int) {
+	t.Helper()
+	if n := reflect.ValueOf(list).Len(); n != want {
+		t.Fatalf("there are %d, want %d: %+v", n, want, list)
+	}
+}
 
 // with returns a record after an edit.
 func with[T any](record *T, edit func(*T)) *T {

@@ -18,8 +18,7 @@ func unlinking(provider, subject, userID string) store.Unlinking {
 // unlink unlinks an identity from a user without families.
 func unlink(t *testing.T, s store.Store, provider, subject, userID string) {
 	t.Helper()
-	ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd))(t)
-	sameRevocations(t, s, ended)
+	sameRevocations(t, s, ok(s.Identities.UnlinkIdentity(t.Context(), unlinking(provider, subject, userID), theEnd))(t))
 	noIdentity(t, s, provider, subject)
 }
 
@@ -113,8 +112,7 @@ var unlinkingChecks = []check{
 
 			u := unlinking("corp", u.ID, u.ID)
 			u.KeepSession = stays[0].ID
-			ended := ok(s.Identities.UnlinkIdentity(t.Context(), u, theEnd))(t)
-			sameEndings(t, s, ended, ids(ends...)...)
+			sameEndings(t, s, ok(s.Identities.UnlinkIdentity(t.Context(), u, theEnd))(t), ids(ends...)...)
 			for _, f := range append(stays, another) {
 				if !readFamily(t, s.Families, f.ID).RevokedAt.IsZero() {
 					t.Errorf("%s has ended", f.ID)
@@ -156,8 +154,7 @@ var unlinkingChecks = []check{
 				t.Error("the sign-in has ended")
 			}
 			unlink(t, s, "gone", u.ID, u.ID)
-			ended := ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd))(t)
-			sameEndings(t, s, ended, "sign-in of "+u.ID)
+			sameEndings(t, s, ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", u.ID, u.ID), theEnd))(t), "sign-in of "+u.ID)
 			sameIdentities(t, s, u.ID)
 		}
 	}},

@@ -57,8 +57,7 @@ func readUser(t *testing.T, s store.UserDirectory, id string) *store.User {
 // listUsers returns the users of an organisation, or of all.
 func listUsers(t *testing.T, s store.UserStore, organisation string) []*store.User {
 	t.Helper()
-	list := ok(s.Users(t.Context(), organisation))(t)
-	return list
+	return ok(s.Users(t.Context(), organisation))(t)
 }
 
 // sameUser is same except for External and for the version, which the store sets and must not be empty.
@@ -90,9 +89,7 @@ var userChecks = []check{
 		must(t, s.Users.RehashPassword(ctx, "ada", hash("m=8,t=1,p=1", "old"), hash("m=8,t=1,p=1", "new")))
 		nothingRevoked(t, s.Revocations)
 		wantFamilies(t, s.Families, family("f"))
-		if list := listUsers(t, s.Users, ""); len(list) != 0 {
-			t.Errorf("an empty store lists %d users", len(list))
-		}
+		wantSize(t, listUsers(t, s.Users, ""), 0)
 		sameSchemes(t, s.Users)
 		addUser(t, s, user("ada")) // the queries took neither id nor address
 	}},
@@ -139,9 +136,7 @@ var userChecks = []check{
 				}
 			}
 			got := listUsers(t, s.Users, organisation)
-			if len(got) != len(want) {
-				t.Fatalf("%d users are listed of %q, want %d", len(got), organisation, len(want))
-			}
+			wantSize(t, got, len(want))
 			for i := range want {
 				sameUser(t, got[i], want[i])
 			}
@@ -189,8 +184,7 @@ var userChecks = []check{
 		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
 		second.ID = "cyd"
 		addUser(t, s, second)
-		got := ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t)
-		sameUser(t, got, second)
+		sameUser(t, ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t), second)
 	}},
 	// Of concurrent users with one address exactly one is added, completely.
 	{name: "UserAddressTakenInARace", races: func(t *testing.T, s store.Store) {
@@ -200,11 +194,8 @@ var userChecks = []check{
 		errs := race(racers, func(i int) error { return s.Users.AddUser(t.Context(), mine(i), true) })
 		oneWinner(t, errs, store.ErrTaken)
 		winner := mine(slices.Index(errs, nil))
-		got := ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t)
-		sameUser(t, got, winner)
-		if list := listUsers(t, s.Users, ""); len(list) != 1 {
-			t.Errorf("%d users are stored, want the winner alone", len(list))
-		}
+		sameUser(t, ok(s.Users.UserByEmail(t.Context(), "ada@example.com"))(t), winner)
+		wantSize(t, listUsers(t, s.Users, ""), 1)
 	}},
 	// An id of a client or a user is not given to another, even when its owner was removed: tokens of the first owner would pass for tokens
 	// of the second.
