@@ -75,7 +75,7 @@ func identityName(identity int64) string {
 func (s *Store) Progress(ctx context.Context, seen Marks) (Progress, error) {
 	now, err := s.db.progress(ctx, seen)
 	if err == nil && now.Identity == "" {
-		if err = s.db.addIdentity(ctx); err == nil {
+		if err = s.db.step(ctx, "naming the database", nameDatabase); err == nil {
 			now, err = s.db.progress(ctx, seen)
 		}
 	}
@@ -91,11 +91,7 @@ func (db *database) progress(ctx context.Context, seen Marks) (Progress, error) 
 	})
 }
 
-// addIdentity gives the database an identity. Of concurrent callers one succeeds.
-func (db *database) addIdentity(ctx context.Context) error {
-	return db.step(ctx, "naming the database", nameDatabase)
-}
-
+// nameDatabase gives the database an identity unless it has one.
 func nameDatabase(ctx context.Context, tx session) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, position) VALUES ('identity', $1) ON CONFLICT (name) DO NOTHING`, randomNumber())
 	return err
@@ -117,7 +113,7 @@ func (s *Store) Distrust(ctx context.Context, seen Marks, fresh store.StoredKey,
 				keys[i] = key.Revoked(at)
 			}
 		}
-		return append(keys, fresh), s.db.distrust(ctx, tx, seen, ids, at)
+		return append(keys, fresh), s.distrust(ctx, tx, seen, ids, at)
 	})
 	if err != nil {
 		return false, err
@@ -133,7 +129,7 @@ func lacks(ctx context.Context, tx session, seen Marks) (bool, error) {
 }
 
 // distrust advances the counters beyond seen, gives the database another identity and records the revocations of the keys with those ids.
-func (db *database) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
+func (s *Store) distrust(ctx context.Context, tx session, seen Marks, ids []string, at time.Time) error {
 	for name, least := range map[string]int64{"signing_keys": seen.Keys + markGap, "revocations": seen.Revocations + markGap} {
 		_, err := tx.ExecContext(ctx, `UPDATE counters SET position = $1 WHERE name = $2 AND position < $1`, least, name)
 		if err != nil {
@@ -151,7 +147,7 @@ func (db *database) distrust(ctx context.Context, tx session, seen Marks, ids []
 	if tx.in != nil {
 		tx.in.position = 0 // a position taken before is outdated now
 	}
-	return db.record(ctx, tx, revocations...)
+	return s.db.record(ctx, tx, revocations...)
 }
 
 // tagFeed stores the tag $3 of the feed's newest position $2 in the slot $1. The caller holds the counter.

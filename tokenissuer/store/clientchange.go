@@ -13,17 +13,17 @@ type ClientChange struct {
 	Ends []Revocation
 }
 
-// DisableClient disables the client and revokes its tokens.
+// DisableClient returns the change that disables the client and revokes its tokens.
 func DisableClient(tokens Revocation) ClientChange {
 	return ClientChange{Edit: func(c *Client) error { c.Disabled = true; return nil }, Ends: []Revocation{tokens}}
 }
 
-// EnableClient enables the client again. Its tokens stay revoked.
+// EnableClient returns the change that enables the client again. Its tokens stay revoked.
 func EnableClient() ClientChange {
 	return ClientChange{Edit: func(c *Client) error { c.Disabled = false; return nil }}
 }
 
-// TouchClient sets LastUsedAt, unless it is later already.
+// TouchClient returns the change that sets LastUsedAt, unless it is later already.
 func TouchClient(at time.Time) ClientChange {
 	return ClientChange{Edit: func(c *Client) error {
 		if at.After(c.LastUsedAt) {
@@ -33,9 +33,9 @@ func TouchClient(at time.Time) ClientChange {
 	}}
 }
 
-// RotateSecret adds a secret and makes every older secret expire at othersUntil at the latest. A zero othersUntil leaves them unchanged.
-// Secrets that had expired when the new one was created are deleted. Adding a secret again, as a caller does that did not receive the
-// first answer, replaces it.
+// RotateSecret returns the change that adds a secret and makes every older secret expire at othersUntil at the latest. A zero othersUntil
+// leaves them unchanged. The change deletes secrets that had expired when the new one was created. Adding a secret again, as a caller does
+// that did not receive the first answer, replaces it.
 func RotateSecret(secret ClientSecret, othersUntil time.Time) ClientChange {
 	return ClientChange{Edit: func(c *Client) error {
 		secrets := slices.Clone(c.Secrets)

@@ -52,7 +52,7 @@ type KeyStep struct {
 
 // KeyChange is a change of the keys.
 type KeyChange struct {
-	// Name describes the change in errors, such as "adding signing key".
+	// Name describes the change in errors and failpoints, such as "adding signing key".
 	Name string
 	// Edit returns all keys as they are to be stored. It may be called several times, must not use the store, and may change the list in
 	// place, but not the bytes in it.
@@ -61,8 +61,8 @@ type KeyChange struct {
 	Ends []Revocation
 }
 
-// AddFirstKey adds the key unless a key of the same algorithm exists that was not revoked. The change then succeeds and adds nothing:
-// callers read SigningKeys afterwards to learn which key was stored.
+// AddFirstKey returns the change that adds the key unless a key of the same algorithm exists that was not revoked. The change then succeeds
+// and adds nothing: callers read SigningKeys afterwards to learn which key was stored.
 func AddFirstKey(key StoredKey) KeyChange {
 	isOther := func(k StoredKey) bool { return k.Algorithm == key.Algorithm && k.RevokedAt.IsZero() }
 	add := AddKey(key)
@@ -74,7 +74,7 @@ func AddFirstKey(key StoredKey) KeyChange {
 	}}
 }
 
-// AddKey adds a further key. The change fails with ErrTaken when a key has that ID.
+// AddKey returns the change that adds a further key. The change fails with ErrTaken when a key has that ID.
 func AddKey(key StoredKey) KeyChange {
 	key.Private = slices.Clone(key.Private)
 	return KeyChange{Name: "adding signing key", Edit: func(keys []StoredKey) ([]StoredKey, error) {
@@ -88,8 +88,8 @@ func AddKey(key StoredKey) KeyChange {
 // KeyReplacement is a stored key before and after it is sealed in another way.
 type KeyReplacement struct{ Was, Becomes StoredKey }
 
-// ReplaceKeys replaces Private and SealedWith of the keys. The change fails with ErrNotFound unless every key still exists, is not revoked
-// and has the Private and SealedWith of Was. It also fails if it would replace a sealed key with an unsealed one.
+// ReplaceKeys returns the change that replaces Private and SealedWith of the keys. The change fails with ErrNotFound unless every key still
+// exists, is not revoked and has the Private and SealedWith of Was. It also fails if it would replace a sealed key with an unsealed one.
 func ReplaceKeys(replacements ...KeyReplacement) KeyChange {
 	replacements = slices.Clone(replacements)
 	for i, r := range replacements {
@@ -110,8 +110,8 @@ func ReplaceKeys(replacements ...KeyReplacement) KeyChange {
 	}}
 }
 
-// EndKey revokes a key: it deletes the private part, sets RevokedAt unless it is set, and records the revocation of the key's tokens. The
-// change fails with ErrNotFound when the key does not exist.
+// EndKey returns the change that revokes a key: it deletes the private part, sets RevokedAt unless it is set, and records the revocation of
+// the key's tokens. The change fails with ErrNotFound when the key does not exist.
 func EndKey(id string, at time.Time, tokens Revocation) KeyChange {
 	return KeyChange{Name: "revoking signing key", Ends: []Revocation{tokens}, Edit: func(keys []StoredKey) ([]StoredKey, error) {
 		i := indexOfKey(keys, id)
@@ -132,7 +132,7 @@ func (k StoredKey) Revoked(at time.Time) StoredKey {
 	return k
 }
 
-// DropKey deletes a key. The change does nothing when the key does not exist.
+// DropKey returns the change that deletes a key. The change does nothing when the key does not exist.
 func DropKey(id string) KeyChange {
 	return KeyChange{Name: "dropping signing key", Edit: func(keys []StoredKey) ([]StoredKey, error) {
 		return slices.DeleteFunc(keys, func(k StoredKey) bool { return k.ID == id }), nil

@@ -166,7 +166,7 @@ var clientChecks = []check{
 		mustBe(t, errOf(s.Families.Consent(ctx, "declared-user", "other")), store.ErrNotFound)
 		ok(s.Families.Consent(ctx, "ben", "other"))(t)
 	}},
-	// Members change as edited and state does not, and nothing changes if the edit is refused.
+	// Members change as edited and the rest does not, and nothing changes if the edit is refused.
 	{name: "ClientChanged", test: func(t *testing.T, s store.Store) {
 		ctx := t.Context()
 		must(t, s.Clients.AddClient(ctx, client("app")))
