@@ -267,7 +267,7 @@ func TestF10ServerRestarts(t *testing.T) {
 		away time.Duration
 	}{
 		{"killed, with crash recovery", (*pgtest.Server).Kill, 0},
-		{"fast, and stopped for a while", func(s *pgtest.Server) { s.Stop("fast") }, 2 * time.Second},
+		{"fast, and stopped for a while", (*pgtest.Server).Stop, 2 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := openRemote(t, server)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // endLikeThis starts a server, prints where, and ends this process without stopping the server.
 func endLikeThis(how string) {
-	s, err := create(nil, onDisk, nil)
+	s, err := create(nil, onDisk)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -34,12 +34,12 @@ func endLikeThis(how string) {
 		panic("as a test's timeout does")
 	case "killed":
 		time.Sleep(time.Hour)
-	case "killed while paused":
-		if err := s.process.pause(); err != nil { // Pause needs a test, and there is none here
+	case "killed amid Kill":
+		if err := s.process.freeze(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println("paused")
+		fmt.Println("frozen")
 		time.Sleep(time.Hour)
 	}
 	os.Exit(0)
@@ -49,7 +49,7 @@ func endLikeThis(how string) {
 func TestNoServerOutlivesItsTests(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
-	for _, how := range []string{"exit", "panic", "killed", "killed while paused"} {
+	for _, how := range []string{"exit", "panic", "killed", "killed amid Kill"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			child := exec.CommandContext(t.Context(), self)
@@ -74,7 +74,7 @@ func TestNoServerOutlivesItsTests(t *testing.T) {
 			}
 			postmaster, err := strconv.Atoi(number)
 			must(t, err)
-			if how == "killed while paused" && (!lines.Scan() || lines.Text() != "paused") {
+			if how == "killed amid Kill" && (!lines.Scan() || lines.Text() != "frozen") {
 				t.Fatalf("the child says %q", lines.Text())
 			}
 			family := append(childrenOf(t, postmaster, how), postmaster)

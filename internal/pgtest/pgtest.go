@@ -4,7 +4,7 @@
 //
 //	server := pgtest.Shared(t)              // one for all tests of a package that do not disturb it
 //	dsn := server.Database(t)               // empty, and dropped after the test
-//	server := pgtest.Start(t, "max_connections=20") // one to stop, kill and pause
+//	server := pgtest.Start(t)               // one to stop and to kill
 //
 // A test fails when the programs are missing. With -short, which `make quick` uses, it is skipped. No server outlives the test process,
 // however that ends; see janitor.sh. The package requires Linux's /proc.
@@ -46,19 +46,16 @@ type Server struct {
 
 	mu      sync.Mutex
 	process *process
-	paused  bool
-	// awaited are the names of the standbys that must confirm commits.
-	awaited []string
 }
 
 // serial numbers the directories and the databases of the process.
 var serial atomic.Int64
 
-// Start starts a server with a fresh cluster. Settings are lines of postgresql.conf, such as "max_connections=20".
-func Start(t testing.TB, settings ...string) *Server {
+// Start starts a server with a fresh cluster.
+func Start(t testing.TB) *Server {
 	t.Helper()
 	notInShort(t)
-	s, err := create(t, onDisk, settings)
+	s, err := create(t, onDisk)
 	if err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}
@@ -79,7 +76,7 @@ func Shared(t testing.TB) *Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		s, err := create(t, inMemory, nil)
+		s, err := create(t, inMemory)
 		if err != nil {
 			t.Fatalf("PostgreSQL: %v", err)
 		}
@@ -97,7 +94,7 @@ func notInShort(t testing.TB) {
 }
 
 // create copies the template and starts a server on the copy.
-func create(t testing.TB, on func() (*host, error), settings []string) (*Server, error) {
+func create(t testing.TB, on func() (*host, error)) (*Server, error) {
 	from, err := template()
 	if err != nil {
 		return nil, err
@@ -106,14 +103,10 @@ func create(t testing.TB, on func() (*host, error), settings []string) (*Server,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.host.run("cp", "-a", from, s.data()); err != nil {
-		return nil, errors.Join(err, s.discard())
-	}
-	if err := s.configure(settings); err != nil {
-		return nil, errors.Join(err, s.discard())
-	}
-	if err := s.start(); err != nil {
-		return nil, errors.Join(err, s.discard())
+	for _, step := range []func() error{func() error { return s.host.run("cp", "-a", from, s.data()) }, s.configure, s.start} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	return s, nil
 }
@@ -136,18 +129,16 @@ func newServer(t testing.TB, on func() (*host, error)) (*Server, error) {
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) log() string  { return filepath.Join(s.dir, "log") }
 
-// configure writes the settings of this server into a separate file. The caller's settings come last and take precedence. ALTER SYSTEM
-// takes precedence over all.
-func (s *Server) configure(settings []string) error {
+// configure writes the settings of this server into a separate file. ALTER SYSTEM takes precedence over it.
+func (s *Server) configure() error {
 	lines := []string{
 		"listen_addresses = '127.0.0.1'",
 		fmt.Sprintf("port = %d", s.port.Number()),
 		fmt.Sprintf("unix_socket_directories = '%s'", s.dir),
 		// What a killed server leaves of it is deleted with its directory.
 		"dynamic_shared_memory_type = mmap",
-		"log_line_prefix = '%m [%p] %q%u@%d '",
+		"log_line_prefix = '%m [%p] %q%u@%d '", "",
 	}
-	lines = append(append(lines, settings...), "")
 	if err := s.host.write(filepath.Join(s.data(), "pgtest.conf"), strings.Join(lines, "\n")); err != nil {
 		return err
 	}
@@ -165,7 +156,7 @@ func (s *Server) start() error {
 		if !p.alive() {
 			return false, errors.New("the server ended while it was starting")
 		}
-		return s.accepts(), nil
+		return accepts(s.DSN(maintenance)), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w; its log ends with:\n%s", err, s.lastWords())
@@ -189,12 +180,13 @@ func (s *Server) remove() {
 	if s.t.Failed() {
 		s.t.Logf("the log of PostgreSQL at %s ends with:\n%s", s.Addr(), s.lastWords())
 	}
-	if err := s.discard(); err != nil {
+	if err := s.Close(); err != nil {
 		s.t.Errorf("removing PostgreSQL: %v", err)
 	}
 }
 
-func (s *Server) discard() error {
+// Close stops a server of ForProgram and removes its files.
+func (s *Server) Close() error {
 	var err error
 	if s.process != nil && s.process.alive() {
 		err = s.process.quit()
@@ -240,54 +232,26 @@ func Via(dsn, addr string) string {
 	return u.String()
 }
 
-// Stop stops the server and waits for its end. The mode is "smart", which waits for all clients to disconnect; "fast", which aborts their
-// transactions; or "immediate", after which Resume recovers as after a crash.
-func (s *Server) Stop(mode string) {
-	signals := map[string]syscall.Signal{"smart": syscall.SIGTERM, "fast": syscall.SIGINT, "immediate": syscall.SIGQUIT}
-	stop, ok := signals[mode]
-	s.change("stopping", func(p *process) error {
-		if !ok {
-			return fmt.Errorf("there is no mode %q", mode)
-		}
-		return errors.Join(p.signal(stop), p.await())
-	})
+// Stop stops the server, which aborts all transactions, and waits for its end.
+func (s *Server) Stop() {
+	s.t.Helper()
+	s.change("stopping", func(p *process) error { return errors.Join(p.signal(syscall.SIGINT), p.await()) })
 }
 
 // Kill kills all processes of the server with SIGKILL, like a power failure. Resume recovers.
-func (s *Server) Kill() { s.change("killing", (*process).kill) }
-
-// Pause stops all processes of the server with SIGSTOP: the kernel still accepts connections, and none is answered.
-func (s *Server) Pause() {
-	s.change("pausing", func(p *process) error {
-		s.setPaused(true)
-		return p.pause()
-	})
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.change("killing", (*process).kill)
 }
 
-// Unpause continues a paused server.
-func (s *Server) Unpause() {
-	s.change("unpausing", func(p *process) error {
-		s.setPaused(false)
-		return p.unpause()
-	})
-}
-
-func (s *Server) setPaused(paused bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused = paused
-}
-
-// change does something to a running server. It does not hold the lock meanwhile, because a stop that waits for clients may be followed
-// by one that does not.
+// change ends a running server.
 func (s *Server) change(what string, do func(*process) error) {
 	s.t.Helper()
 	s.mu.Lock()
-	p := s.process
-	s.mu.Unlock()
-	if !p.alive() {
+	defer s.mu.Unlock()
+	if !s.process.alive() {
 		s.t.Errorf("%s PostgreSQL: it is not running", what)
-	} else if err := do(p); err != nil {
+	} else if err := do(s.process); err != nil {
 		s.t.Errorf("%s PostgreSQL: %v", what, err)
 	}
 }
@@ -301,27 +265,12 @@ func (s *Server) Resume() {
 		s.t.Error("resuming PostgreSQL: it is running")
 		return
 	}
-	s.paused = false
 	// All processes of this server are gone, and the process id in the file may be another server's by now.
 	if err := os.RemoveAll(filepath.Join(s.data(), "postmaster.pid")); err != nil {
 		s.t.Errorf("resuming PostgreSQL: %v", err)
 	} else if err := s.start(); err != nil {
 		s.t.Errorf("resuming PostgreSQL: %v", err)
 	}
-}
-
-// Restart is Stop and Resume.
-func (s *Server) Restart(mode string) {
-	s.t.Helper()
-	s.Stop(mode)
-	s.Resume()
-}
-
-// answers reports whether the server can be expected to answer statements.
-func (s *Server) answers() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process.alive() && !s.paused
 }
 
 // soon returns a context that bounds a statement of the package itself.

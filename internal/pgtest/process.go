@@ -75,20 +75,6 @@ func (p *process) freeze() error {
 	})
 }
 
-// pause stops the postmaster and then its children.
-func (p *process) pause() error {
-	if err := p.freeze(); err != nil {
-		return err
-	}
-	_, err := p.signalChildren(syscall.SIGSTOP)
-	return err
-}
-
-func (p *process) unpause() error {
-	_, err := p.signalChildren(syscall.SIGCONT)
-	return errors.Join(err, p.signal(syscall.SIGCONT))
-}
-
 // kill ends all processes of the server like a power failure. It returns when none is left, because a postmaster refuses to start while a
 // backend of its predecessor lives.
 func (p *process) kill() error {
@@ -109,10 +95,8 @@ func (p *process) kill() error {
 	})
 }
 
-// quit ends a server that will not be resumed, paused or not. Unlike kill it frees the shared memory.
-func (p *process) quit() error {
-	return errors.Join(p.unpause(), p.signal(syscall.SIGQUIT), p.await())
-}
+// quit ends a server that will not be resumed. Unlike kill it frees the shared memory.
+func (p *process) quit() error { return errors.Join(p.signal(syscall.SIGQUIT), p.await()) }
 
 // signalChildren sends a signal to the children of the postmaster and returns their process ids.
 func (p *process) signalChildren(s syscall.Signal) ([]int, error) {

@@ -35,12 +35,14 @@ func (s *Server) Copy(t testing.TB, dsn string) string {
 
 func (s *Server) database(t testing.TB, template string) string {
 	t.Helper()
-	name, err := s.createDatabase(template)
-	if err != nil {
+	name := fmt.Sprintf("test%d", serial.Add(1))
+	if err := s.execute("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatalf("PostgreSQL: %v", err)
 	}
 	t.Cleanup(func() {
-		if !s.answers() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.process.alive() {
 			return // the test left the server down; the database goes with it
 		}
 		// Do not wait for a standby: the test may have left it down.
@@ -51,10 +53,10 @@ func (s *Server) database(t testing.TB, template string) string {
 	return s.DSN(name)
 }
 
-// createDatabase creates a database from a template.
-func (s *Server) createDatabase(template string) (name string, err error) {
-	name = fmt.Sprintf("test%d", serial.Add(1))
-	return name, s.execute("CREATE DATABASE " + name + " TEMPLATE " + template)
+// NewDatabase creates an empty database, which exists as long as the server, and returns its DSN.
+func (s *Server) NewDatabase() (string, error) {
+	name := fmt.Sprintf("test%d", serial.Add(1))
+	return s.DSN(name), s.execute("CREATE DATABASE " + name + " TEMPLATE template1")
 }
 
 // execute runs statements one after the other, each in its own transaction, as CREATE DATABASE requires.
@@ -91,11 +93,11 @@ func (s *Server) holds(query string, arguments ...any) (bool, error) {
 	return yes, err
 }
 
-// accepts reports whether the server accepts clients, also when all its connections are taken.
-func (s *Server) accepts() bool {
+// accepts reports whether a server accepts clients, also when all its connections are taken.
+func accepts(dsn string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	connection, err := pgx.Connect(ctx, s.DSN(maintenance))
+	connection, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		var refused *pgconn.PgError
 		const tooManyConnections = "53300"
@@ -105,10 +107,9 @@ func (s *Server) accepts() bool {
 	return true
 }
 
-// Standby starts a second server that follows this one by streaming replication, and waits until it does. If it is synchronous, no commit
-// is acknowledged before the standby has it on its disk, and none while the standby is away. Settings of the primary apply to the standby
-// too.
-func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
+// Standby starts a second server that follows this one by synchronous streaming replication, and waits until it does. No commit is
+// acknowledged before the standby has it on its disk, and none while the standby is away.
+func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	standby, err := newServer(t, onDisk)
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *Server) Standby(t testing.TB, synchronous bool) *Server {
 	if err := standby.start(); err != nil {
 		t.Fatalf("starting a standby: %v", err)
 	}
-	if err := s.follow(standby, synchronous); err != nil {
+	if err := s.follow(standby); err != nil {
 		t.Fatalf("replicating to a standby: %v", err)
 	}
 	return standby
@@ -145,21 +146,14 @@ func (s *Server) copyTo(standby *Server) error {
 		s.host.write(filepath.Join(standby.data(), "standby.signal"), ""))
 }
 
-// follow waits until a standby streams, and makes it synchronous if asked.
-func (s *Server) follow(standby *Server, synchronous bool) error {
-	if synchronous {
-		s.mu.Lock()
-		s.awaited = append(s.awaited, standby.name)
-		names := fmt.Sprintf("FIRST %d (%s)", len(s.awaited), strings.Join(s.awaited, ", "))
-		s.mu.Unlock()
-		err := s.execute("ALTER SYSTEM SET synchronous_standby_names = '"+names+"'", "SELECT pg_reload_conf()")
-		if err != nil {
-			return err
-		}
+// follow makes a standby synchronous and waits until it streams.
+func (s *Server) follow(standby *Server) error {
+	err := s.execute("ALTER SYSTEM SET synchronous_standby_names = '"+standby.name+"'", "SELECT pg_reload_conf()")
+	if err != nil {
+		return err
 	}
 	return eventually("standby to follow", func() (bool, error) {
-		return s.holds("SELECT state = 'streaming' AND (sync_state = 'sync') = $1 FROM pg_stat_replication WHERE application_name = $2",
-			synchronous, standby.name)
+		return s.holds("SELECT state = 'streaming' AND sync_state = 'sync' FROM pg_stat_replication WHERE application_name = $1", standby.name)
 	})
 }
 

@@ -1,7 +1,7 @@
 // Command promises writes docs/threats.md from the tests: `make threats`.
 //
 // A promise is a test whose name contains a row, such as TestT29… or TestA28A29…, and whose comment begins with a sentence "input →
-// outcome". The cases of tokenissuer/storetest are functions that name their row after their name: "endFamilies (S60): …".
+// outcome". The cases of tokenissuer/storetest are rows of tables: such a name, below such a comment. Further rows begin the comment: "T15: …".
 package main
 
 import (
@@ -69,19 +69,30 @@ func promises(root string) ([]promise, error) {
 		case !strings.HasSuffix(path, "_test.go") && (filepath.Base(filepath.Dir(path)) != "storetest" || !strings.HasSuffix(path, ".go")):
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		relative, err := filepath.Rel(root, path)
-		for _, declared := range file.Decls {
-			if f, is := declared.(*ast.FuncDecl); is && f.Recv == nil {
-				if p := stated(f); len(p.rows) > 0 {
-					p.path = filepath.ToSlash(relative)
-					all = append(all, p)
-				}
+		add := func(p promise) {
+			if len(p.rows) > 0 {
+				p.path = filepath.ToSlash(relative)
+				all = append(all, p)
 			}
 		}
+		comments := ast.NewCommentMap(positions, file, file.Comments)
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.FuncDecl:
+				add(stated(node))
+			case *ast.CompositeLit:
+				if above := comments[node]; len(above) > 0 {
+					add(statedCase(node, above[0].Text()))
+				}
+			}
+			return true
+		})
 		return err
 	})
 	slices.SortStableFunc(all, func(a, b promise) int { return cmp.Compare(a.path, b.path) })
@@ -109,42 +120,72 @@ func promises(root string) ([]promise, error) {
 var (
 	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|[TAMGKFSPQV])(\d+)(?:To(?:TM|[TAMGKFSPQV])?(\d+))?`)
 	rowInText = regexp.MustCompile(`\(((?:TM|[TAMGKFSPQV])\d+(?:, (?:TM|[TAMGKFSPQV])\d+)*)\)`)
+	rowsAbove = regexp.MustCompile(`^(?:TM|[TAMGKFSPQV])\d+(?:, (?:TM|[TAMGKFSPQV])\d+)*: `)
 	sentence  = regexp.MustCompile(`(?s)^.*?[.?!](?:\s|$)`)
 	// A sentence ends before a capital letter, a quoted name or a digit.
 	begins = regexp.MustCompile("^[A-Z`\"0-9(]")
 )
 
+// statedCase parses a row of a table of cases. It has no rows if it is something else.
+func statedCase(literal *ast.CompositeLit, comment string) promise {
+	if len(literal.Elts) == 0 {
+		return promise{}
+	}
+	member, is := literal.Elts[0].(*ast.KeyValueExpr)
+	if !is {
+		return promise{}
+	}
+	name, is := member.Value.(*ast.BasicLit)
+	if key, named := member.Key.(*ast.Ident); !is || !named || key.Name != "name" {
+		return promise{}
+	}
+	p := promise{name: strings.Trim(name.Value, `"`), says: firstSentence(strings.Join(strings.Fields(comment), " "))}
+	p.rows = rowsInName(p.name)
+	if also := rowsAbove.FindString(p.says); also != "" {
+		p.rows = append(p.rows, strings.Split(strings.TrimSuffix(also, ": "), ", ")...)
+		p.says = strings.TrimPrefix(p.says, also)
+	}
+	p.says = " " + p.says
+	return p
+}
+
 // stated parses a function's name and comment.
 func stated(f *ast.FuncDecl) promise {
+	if f.Recv != nil {
+		return promise{}
+	}
 	p := promise{name: f.Name.Name, says: firstSentence(strings.Join(strings.Fields(f.Doc.Text()), " "))}
 	named, isTest := strings.CutPrefix(p.name, "Test")
 	if !isTest {
 		named, isTest = strings.CutPrefix(p.name, "Fuzz")
 	}
-	if !isTest && !strings.HasPrefix(p.says, p.name+" (") {
+	if !isTest {
 		return promise{}
 	}
-	if isTest {
-		for rest := named; ; {
-			at := rowInName.FindStringSubmatchIndex(rest)
-			if at == nil {
-				break
-			}
-			letters, first, last := rest[at[2]:at[3]], number(rest[at[4]:at[5]]), 0
-			if at[6] >= 0 {
-				last = number(rest[at[6]:at[7]])
-			}
-			for row := first; row <= max(first, last); row++ {
-				p.rows = append(p.rows, letters+strconv.Itoa(row))
-			}
-			rest = rest[at[1]-1:] // the last digit, which may stand before another row
-		}
-	}
+	p.rows = rowsInName(named)
 	for _, rows := range rowInText.FindAllStringSubmatch(p.says, -1) {
 		p.rows = append(p.rows, strings.Split(rows[1], ", ")...)
 	}
 	p.says = strings.TrimPrefix(strings.TrimPrefix(p.says, p.name), ":")
 	return p
+}
+
+// rowsInName returns the rows that a name contains.
+func rowsInName(name string) (rows []string) {
+	for rest := name; ; {
+		at := rowInName.FindStringSubmatchIndex(rest)
+		if at == nil {
+			return rows
+		}
+		letters, first, last := rest[at[2]:at[3]], number(rest[at[4]:at[5]]), 0
+		if at[6] >= 0 {
+			last = number(rest[at[6]:at[7]])
+		}
+		for row := first; row <= max(first, last); row++ {
+			rows = append(rows, letters+strconv.Itoa(row))
+		}
+		rest = rest[at[1]-1:] // the last digit, which may stand before another row
+	}
 }
 
 func number(digits string) int {

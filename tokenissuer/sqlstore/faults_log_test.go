@@ -67,6 +67,7 @@ func TestF7WrongSchema(t *testing.T) {
 		"version lost": `DROP TABLE goose_db_version`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the library retries for three seconds
 			path := newPath(t)
 			sound(t, path)
 			db, err := sql.Open("sqlite", path)

@@ -19,7 +19,7 @@ import (
 const (
 	// powerCutsName is the environment variable with the number of power losses in TestF3PowerLoss.
 	powerCutsName = "GATEHOUSE_TEST_POWER_CUTS"
-	powerCuts     = 300
+	powerCuts     = 150
 	powerSeed     = 20261121
 
 	// sector is the unit that a disk writes completely or not at all.
@@ -114,6 +114,7 @@ func tear(o operation, content []byte, survives float64, random *rand.Rand) []by
 // TestF3PowerLoss: the power is cut at random points of a store's life → it opens, with everything that was acknowledged. The database is
 // sound and has no incomplete step.
 func TestF3PowerLoss(t *testing.T) {
+	t.Parallel()
 	cuts := powerCuts
 	if text := os.Getenv(powerCutsName); text != "" {
 		var err error

@@ -1,14 +1,12 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -80,29 +78,8 @@ func TestF9ProcessesRace(t *testing.T) {
 		f.User.Declared, f.Refresh.Generation, f.Code.RequestID = true, 0, ""
 		must(t, storetest.Done(s.Families.AddFamily(t.Context(), f)))
 	}
-	program, err := os.Executable()
-	must(t, err)
-	start, gate, err := os.Pipe()
-	must(t, err)
-	var racers [2]*exec.Cmd
-	var stdout, stderr [2]bytes.Buffer
-	for i := range racers {
-		c := exec.CommandContext(t.Context(), program)
-		c.Dir, c.Env = dir, append(os.Environ(), fmt.Sprint(racerName, "=racer ", i))
-		c.Stdin, c.Stdout, c.Stderr = start, &stdout[i], &stderr[i]
-		must(t, c.Start())
-		racers[i] = c
-	}
-	must(t, errors.Join(start.Close(), gate.Close()))
 	winners := make(map[string]int)
-	for i, c := range racers {
-		if err := c.Wait(); err != nil || stderr[i].Len() > 0 {
-			t.Fatalf("racer %d: %v: %s", i, err, &stderr[i])
-		}
-		var won []string
-		if err := json.Unmarshal(stdout[i].Bytes(), &won); err != nil {
-			t.Fatalf("racer %d said %q: %v", i, &stdout[i], err)
-		}
+	for i, won := range atOnce[[]string](t, dir, racerName, 2) {
 		t.Logf("racer %d was the first %d times", i, len(won))
 		for _, step := range won {
 			winners[step]++

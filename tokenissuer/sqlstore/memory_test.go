@@ -24,8 +24,10 @@ func openMemory(tb testing.TB) *Store {
 	return s
 }
 
+// TestMemory covers each step on one connection, where a step that queries outside its transaction waits forever. Concurrent steps queue
+// for that connection as they queue for the one writer of a file (groupcommit.go), where queries run beside them too: TestSQLite.
 func TestMemory(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t).Store })
+	storetest.RunSequential(t, func(t *testing.T) store.Store { return openMemory(t).Store })
 }
 
 // TestMemoryLastsAsLongAsItsStore: the connection is the database. It survives callers that cancel queries and an idle pool, no other

@@ -189,7 +189,7 @@ func TestF15ListenerThatIsLost(t *testing.T) {
 // and the standby was promoted, the store connects to it and has everything that was acknowledged. It never writes to a read-only server.
 func TestF11Failover(t *testing.T) {
 	primary := pgtest.Start(t)
-	standby := primary.Standby(t, true)
+	standby := primary.Standby(t)
 	dsn := primary.Database(t)
 	s := openHasty(t, pgtest.Via(dsn, primary.Addr()+","+standby.Addr()))
 	s.db.read.queue.timeout = time.Minute

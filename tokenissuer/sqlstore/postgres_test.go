@@ -31,24 +31,6 @@ func TestPostgresDurable(t *testing.T) {
 	})
 }
 
-// TestPostgresTwoNodes: two nodes on one database, used alternately, are one store.
-func TestPostgresTwoNodes(t *testing.T) {
-	dsn := sharedDatabase(t)
-	a, b := openPostgres(t, dsn), openPostgres(t, dsn)
-	secret := addClient(t, a, "acme")
-	got, err := b.Clients.Client(t.Context(), "acme")
-	must(t, err)
-	if len(got.Secrets) != 1 || got.Secrets[0].Digest != secret.Digest() {
-		t.Errorf("the other node reads %+v", got)
-	}
-	must(t, a.Revocations.Revoke(t.Context(), revocation("acme")))
-	list, _, err := b.Revocations.Revocations(t.Context(), store.FeedPosition{})
-	must(t, err)
-	if len(list) != 1 || list[0].ID != "acme" {
-		t.Errorf("the other node's feed is %v", list)
-	}
-}
-
 // TestPostgresSettingsOfEveryConnection: durability does not depend on the settings of the database.
 func TestPostgresSettingsOfEveryConnection(t *testing.T) {
 	asANode(t)

@@ -120,34 +120,41 @@ func child(name string) (err error) {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(told))
 }
 
-// TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one key is the first,
-// each id has one owner, each request is decided once, no secret and no revocation is lost, and no process is refused. Output of the
-// libraries would corrupt the output of the test.
-func TestF9ManyProcesses(t *testing.T) {
-	dir := t.TempDir()
+// atOnce runs processes of the test binary in a directory, with names in that environment variable, and returns what they print. They
+// wait for the end of their input, which is the same moment for all.
+func atOnce[T any](t *testing.T, dir, variable string, n int) []T {
+	t.Helper()
 	program, err := os.Executable()
 	must(t, err)
 	start, gate, err := os.Pipe()
 	must(t, err)
-	var children [processes]*exec.Cmd
-	var stdout, stderr [processes]bytes.Buffer
+	children, stdout, stderr, told := make([]*exec.Cmd, n), make([]bytes.Buffer, n), make([]bytes.Buffer, n), make([]T, n)
 	for i := range children {
 		c := exec.CommandContext(t.Context(), program)
-		c.Dir, c.Env = dir, append(os.Environ(), fmt.Sprint(childName, "=process ", i))
+		c.Dir, c.Env = dir, append(os.Environ(), fmt.Sprint(variable, "=process ", i))
 		c.Stdin, c.Stdout, c.Stderr = start, &stdout[i], &stderr[i]
 		must(t, c.Start())
 		children[i] = c
 	}
 	must(t, errors.Join(start.Close(), gate.Close()))
-	owners, keys := make(map[string]int), make(map[string]bool)
 	for i, c := range children {
 		if err := c.Wait(); err != nil || stderr[i].Len() > 0 {
 			t.Fatalf("process %d: %v: %s", i, err, &stderr[i])
 		}
-		var told report
-		if err := json.Unmarshal(stdout[i].Bytes(), &told); err != nil {
+		if err := json.Unmarshal(stdout[i].Bytes(), &told[i]); err != nil {
 			t.Fatalf("process %d said %q: %v", i, &stdout[i], err)
 		}
+	}
+	return told
+}
+
+// TestF9ManyProcesses starts four processes on one file that does not exist yet. One of them creates the schema, one key is the first,
+// each id has one owner, each request is decided once, no secret and no revocation is lost, and no process is refused. Output of the
+// libraries would corrupt the output of the test.
+func TestF9ManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	owners, keys := make(map[string]int), make(map[string]bool)
+	for i, told := range atOnce[report](t, dir, childName, processes) {
 		keys[told.Key] = true
 		for _, id := range told.Won {
 			owners[id]++

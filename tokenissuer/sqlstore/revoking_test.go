@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -160,75 +159,6 @@ func TestRevocationsFailTogether(t *testing.T) {
 		})
 	}
 	must(t, s.Revocations.Revoke(t.Context(), revocation("later")))
-}
-
-// TestFollowersMissNothing: callers of two nodes record concurrently, each in its own transactions. A reader that follows the feed from
-// its last position sees everything, including everything that was acknowledged before its query.
-func TestFollowersMissNothing(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) {
-		path := newPath(t)
-		followersMissNothing(t, openAt(t, path), openAt(t, path))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		dsn := sharedDatabase(t)
-		followersMissNothing(t, openPostgres(t, dsn), openPostgres(t, dsn))
-	})
-}
-
-func followersMissNothing(t *testing.T, nodes ...*Store) {
-	const callers, each = 16, 12
-	var mu sync.Mutex
-	var acknowledged []string
-	var crowd sync.WaitGroup
-	for n := range callers {
-		crowd.Go(func() {
-			s := nodes[n%len(nodes)]
-			for i := range each {
-				id := fmt.Sprint(n, " ", i)
-				step := revokeStep(s, revocation(id))
-				if i%3 == 0 {
-					step = endStep(s, id)
-				}
-				if err := step(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				acknowledged = append(acknowledged, id)
-				mu.Unlock()
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { crowd.Wait(); close(done) }()
-	seen, position := make(map[string]bool), store.FeedPosition{}
-	for last := false; !last; {
-		select {
-		case <-done:
-			last = true
-		default:
-		}
-		mu.Lock()
-		before := acknowledged[:len(acknowledged):len(acknowledged)]
-		mu.Unlock()
-		list, next, err := nodes[0].Revocations.Revocations(t.Context(), position)
-		must(t, err)
-		if next.At < position.At {
-			t.Fatalf("the feed went back from %d to %d", position.At, next.At)
-		}
-		position = next
-		for _, r := range list {
-			seen[r.ID] = true
-		}
-		for _, id := range before {
-			if !seen[id] {
-				t.Fatalf("%q was acknowledged, and is not among what was seen up to %d", id, position.At)
-			}
-		}
-	}
-	if len(seen) != callers*each {
-		t.Errorf("%d of %d were seen", len(seen), callers*each)
-	}
 }
 
 // TestStepsOfOneTransactionShareAPosition: a step after one that took the position and failed takes it again.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -185,31 +183,6 @@ func TestForeignWriter(t *testing.T) {
 	}
 	must(t, tx.Rollback())
 	inTime(t, "a step", func() error { return s.Clients.AddClient(t.Context(), newClient("app", oauth.NewClientSecret())) })
-}
-
-// TestManyWriters: none of 16 writers in each of two handles on one file is refused.
-func TestManyWriters(t *testing.T) {
-	path := diskPath(t)
-	stores := []*Store{openAt(t, path), openAt(t, path)}
-	var group sync.WaitGroup
-	for i, s := range stores {
-		for w := range 16 {
-			group.Go(func() {
-				for n := range 10 {
-					id := fmt.Sprint(i, " ", w, " ", n)
-					if err := s.Clients.AddClient(t.Context(), newClient(id, oauth.NewClientSecret())); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	list, err := stores[0].Clients.Clients(t.Context())
-	must(t, err)
-	if len(list) != 320 {
-		t.Errorf("%d clients are stored, want 320", len(list))
-	}
 }
 
 // TestStepsAreWhole breaks the second half of each step. The first half must be rolled back.

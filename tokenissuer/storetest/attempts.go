@@ -117,9 +117,7 @@ func attemptsRace(t *testing.T, a store.AttemptCounter) {
 			told[n] = true
 		}
 	}
-	if len(told) != racers*each {
-		t.Errorf("%d numbers were told, want %d", len(told), racers*each)
-	}
+	wantSize(t, told, racers*each)
 }
 
 // attemptsForgiven: one failure of the current window of exactly that bucket is taken back, and the window keeps its end while failures

@@ -9,6 +9,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+func wantDeclarations(t *testing.T, s store.Store, declared []store.Declaration, ended []store.EndedDeclaration) {
+	t.Helper()
+	gotDeclared, gotEnded, err := s.Declarations.Declarations(t.Context())
+	must(t, err)
+	order := func(a, b store.Declaration) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version))
+	}
+	got, want := slices.SortedFunc(slices.Values(gotDeclared), order), slices.SortedFunc(slices.Values(declared), order)
+	if !slices.Equal(got, want) {
+		t.Errorf("declarations: %v, want %v", got, want)
+	}
+	orderEnded := func(a, b store.EndedDeclaration) int { return order(a.Declaration, b.Declaration) }
+	gotEnded, ended = slices.SortedFunc(slices.Values(gotEnded), orderEnded), slices.SortedFunc(slices.Values(ended), orderEnded)
+	if !slices.EqualFunc(gotEnded, ended, func(a, b store.EndedDeclaration) bool {
+		return a.Declaration == b.Declaration && sameTime(a.At, b.At)
+	}) {
+		t.Errorf("ended: %v, want %v", gotEnded, ended)
+	}
+}
+
 var declarationChecks = []check{
 	{name: "Declarations", test: func(t *testing.T, s store.Store) {
 		wantDeclarations(t, s, nil, nil)
@@ -36,24 +56,4 @@ var declarationChecks = []check{
 			wantDeclarations(t, s, lists.declared, lists.ended)
 		}
 	}},
-}
-
-func wantDeclarations(t *testing.T, s store.Store, declared []store.Declaration, ended []store.EndedDeclaration) {
-	t.Helper()
-	gotDeclared, gotEnded, err := s.Declarations.Declarations(t.Context())
-	must(t, err)
-	order := func(a, b store.Declaration) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version))
-	}
-	got, want := slices.SortedFunc(slices.Values(gotDeclared), order), slices.SortedFunc(slices.Values(declared), order)
-	if !slices.Equal(got, want) {
-		t.Errorf("declarations: %v, want %v", got, want)
-	}
-	orderEnded := func(a, b store.EndedDeclaration) int { return order(a.Declaration, b.Declaration) }
-	gotEnded, ended = slices.SortedFunc(slices.Values(gotEnded), orderEnded), slices.SortedFunc(slices.Values(ended), orderEnded)
-	if !slices.EqualFunc(gotEnded, ended, func(a, b store.EndedDeclaration) bool {
-		return a.Declaration == b.Declaration && sameTime(a.At, b.At)
-	}) {
-		t.Errorf("ended: %v, want %v", gotEnded, ended)
-	}
 }

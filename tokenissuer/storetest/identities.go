@@ -12,21 +12,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var identityChecks = []check{
-	{name: "P100IdentitiesReadBack", test: identitiesReadBack},
-	{name: "P100IdentityOfAnother", test: identityOfAnother},
-	{name: "P101IdentityLinkedOnceInARace", beside: identityLinkedOnceInARace},
-	{name: "P102ExternalUserIsOneStep", test: externalUserIsOneStep},
-	{name: "P103ExternalUserAddedOnceInARace", beside: externalUserAddedOnceInARace},
-	{name: "P104IdentitiesGoWithTheirUser", test: identitiesGoWithTheirUser},
-	{name: "P104LinkedBesideTheRemoval", beside: linkedBesideTheRemoval},
-	{name: "P105FamiliesOfExternalUsers", test: familiesOfExternalUsers},
-	{name: "P106UnlinkIdentity", test: unlinkIdentity},
-	{name: "P106UnlinkedBesideALink", beside: unlinkedBesideALink},
-	{name: "P107IdentitiesAreBytes", test: identitiesAreBytes},
-	{name: "P150SourcesOfIdentities", test: sourcesOfIdentities},
-}
-
 // identity returns an identity in which every field has a distinct value.
 func identity(provider, subject, userID string) store.Identity {
 	return store.Identity{
@@ -42,34 +27,17 @@ func declared(i store.Identity) store.Identity {
 }
 
 func external(id string) *store.User {
-	u := user(id)
-	u.PasswordHash = store.User{}.PasswordHash
-	return u
-}
-
-func sameIdentity(t *testing.T, got, want store.Identity) {
-	t.Helper()
-	if sameTime(got.LinkedAt, want.LinkedAt) && sameTime(got.LastUsedAt, want.LastUsedAt) {
-		got.LinkedAt, got.LastUsedAt = want.LinkedAt, want.LastUsedAt
-	}
-	if got != want {
-		t.Errorf("identity is\n%+v, want\n%+v", got, want)
-	}
+	return with(user(id), func(u *store.User) { u.PasswordHash = store.User{}.PasswordHash })
 }
 
 // sameIdentities compares a user's stored identities with want, by both reads, and checks whether the user is External.
 func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Identity) {
 	t.Helper()
-	list, err := s.Identities.Identities(t.Context(), userID)
-	must(t, err)
-	if len(list) != len(want) {
-		t.Fatalf("%q has %+v, want %+v", userID, list, want)
-	}
+	list := ok(s.Identities.Identities(t.Context(), userID))(t)
+	wantSize(t, list, len(want))
 	for i := range want {
-		sameIdentity(t, list[i], want[i])
-		found, err := s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject)
-		must(t, err)
-		sameIdentity(t, found, want[i])
+		same(t, list[i], want[i])
+		same(t, ok(s.Identities.UserByIdentity(t.Context(), want[i].Provider, want[i].Subject))(t), want[i])
 	}
 	u, err := s.Users.User(t.Context(), userID)
 	if !errors.Is(err, store.ErrNotFound) && (err != nil || u.External != (len(want) > 0)) {
@@ -80,14 +48,13 @@ func sameIdentities(t *testing.T, s store.Store, userID string, want ...store.Id
 // noIdentity ends the test if the identity exists.
 func noIdentity(t *testing.T, s store.Store, provider, subject string) {
 	t.Helper()
-	_, err := s.Identities.UserByIdentity(t.Context(), provider, subject)
-	mustBe(t, err, store.ErrNotFound)
+	mustBe(t, errOf(s.Identities.UserByIdentity(t.Context(), provider, subject)), store.ErrNotFound)
 }
 
 func identityCalls(s store.Store) []call {
 	return []call{
-		{"UserByIdentity", func(ctx context.Context) error { _, err := s.Identities.UserByIdentity(ctx, "corp", "ada"); return err }},
-		{"Identities", func(ctx context.Context) error { _, err := s.Identities.Identities(ctx, "ada"); return err }},
+		{"UserByIdentity", func(ctx context.Context) error { return errOf(s.Identities.UserByIdentity(ctx, "corp", "ada")) }},
+		{"Identities", func(ctx context.Context) error { return errOf(s.Identities.Identities(ctx, "ada")) }},
 		{"LinkIdentity", func(ctx context.Context) error { return s.Identities.LinkIdentity(ctx, identity("corp", "ada", "ada")) }},
 		{"AddExternalUser", func(ctx context.Context) error {
 			return s.Users.AddUser(ctx, external("new external"), false, identity("corp", "new external", ""))
@@ -95,336 +62,283 @@ func identityCalls(s store.Store) []call {
 		{"TouchIdentity", func(ctx context.Context) error {
 			return s.Identities.TouchIdentity(ctx, identity("corp", "ada", "ada"))
 		}},
-		{"IdentitySources", func(ctx context.Context) error { _, err := s.Identities.IdentitySources(ctx, "corp"); return err }},
+		{"IdentitySources", func(ctx context.Context) error { return errOf(s.Identities.IdentitySources(ctx, "corp")) }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
-			_, err := s.Identities.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd)
-			return err
+			return errOf(s.Identities.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd))
 		}},
 	}
 }
 
-// identitiesReadBack (P100): an identity linked to a stored or declared user → reads back; linked again its last use moves and the user's
-// version stays; to a second user → refused. Grants of the user therefore stay valid.
-func identitiesReadBack(t *testing.T, s store.Store) {
-	noIdentity(t, s, "corp", "1")
-	sameIdentities(t, s, "ada")
-	u := addUser(t, s, user("ada"))
-	first, second, third := identity("corp", "1", "ada"), identity("corp", "0", "ada"), identity("acme é'", "Subject \U0001F98A \"'", "ada")
-	for _, i := range []store.Identity{first, second, third} {
-		must(t, s.Identities.LinkIdentity(t.Context(), i))
-	}
-	sameIdentities(t, s, "ada", third, second, first)
-	again := first
-	again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
-	must(t, s.Identities.LinkIdentity(t.Context(), again))
-	first.LastUsedAt, first.Vouches = again.LastUsedAt, false
-	sameIdentities(t, s, "ada", third, second, first)
-	after := readUser(t, s.Users, "ada")
-	if after.Version != u.Version || !after.External || u.External {
-		t.Errorf("the user was\n%+v and is\n%+v", u, after)
-	}
-	sameUser(t, after, user("ada"))
-	byEmail, err := s.Users.UserByEmail(t.Context(), u.Email)
-	if err != nil || !byEmail.External || !listUsers(t, s.Users, "")[0].External {
-		t.Errorf("by another read the user is not external: %v", err)
-	}
-
-	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
-	sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
-	mustBe(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
-	noIdentity(t, s, "corp", "2")
-}
-
-// identityOfAnother (P100): an identity stays with its user, and another user cannot take it.
-func identityOfAnother(t *testing.T, s store.Store) {
-	addUser(t, s, user("ada"))
-	addUser(t, s, user("bob"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	taken := identity("corp", "1", "bob")
-	taken.LastUsedAt = now.Add(time.Hour)
-	mustBe(t, s.Identities.LinkIdentity(t.Context(), taken), store.ErrTaken)
-	mustBe(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
-	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
-	sameIdentities(t, s, "bob")
-	sameIdentities(t, s, "eve")
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "bob")))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
-	sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
-}
-
-// identityLinkedOnceInARace (P101): one identity for many users at once, on one node or two → one has it.
-func identityLinkedOnceInARace(t *testing.T, a, b store.Store) {
-	stores := []store.Store{a, b}
-	for round := range 4 {
-		subject := fmt.Sprint("subject ", round)
-		for i := range racers {
-			addUser(t, a, user(fmt.Sprint(round, " ", i)))
+var identityChecks = []check{
+	// An identity linked to a stored or declared user → reads back; linked again its last use moves and the user's version stays; to a second
+	// user → refused. Grants of the user therefore stay valid.
+	{name: "P100IdentitiesReadBack", test: func(t *testing.T, s store.Store) {
+		noIdentity(t, s, "corp", "1")
+		sameIdentities(t, s, "ada")
+		u := addUser(t, s, user("ada"))
+		first, second, third := identity("corp", "1", "ada"), identity("corp", "0", "ada"), identity("acme é'", "Subject \U0001F98A \"'", "ada")
+		for _, i := range []store.Identity{first, second, third} {
+			must(t, s.Identities.LinkIdentity(t.Context(), i))
 		}
-		errs := race(racers, func(i int) error {
-			return stores[i%2].Identities.LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
-		})
-		oneWinner(t, errs, store.ErrTaken)
-		for i, err := range errs {
-			id := fmt.Sprint(round, " ", i)
-			if err != nil {
-				sameIdentities(t, b, id)
-				continue
+		sameIdentities(t, s, "ada", third, second, first)
+		again := first
+		again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
+		must(t, s.Identities.LinkIdentity(t.Context(), again))
+		first.LastUsedAt, first.Vouches = again.LastUsedAt, false
+		sameIdentities(t, s, "ada", third, second, first)
+		after := readUser(t, s.Users, "ada")
+		if after.Version != u.Version || !after.External || u.External {
+			t.Errorf("the user was\n%+v and is\n%+v", u, after)
+		}
+		sameUser(t, after, user("ada"))
+		byEmail, err := s.Users.UserByEmail(t.Context(), u.Email)
+		if err != nil || !byEmail.External || !listUsers(t, s.Users, "")[0].External {
+			t.Errorf("by another read the user is not external: %v", err)
+		}
+
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
+		noIdentity(t, s, "corp", "2")
+	}},
+	// An identity stays with its user, and another user cannot take it.
+	{name: "P100IdentityOfAnother", test: func(t *testing.T, s store.Store) {
+		addUser(t, s, user("ada"))
+		addUser(t, s, user("bob"))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		taken := identity("corp", "1", "bob")
+		taken.LastUsedAt = now.Add(time.Hour)
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), taken), store.ErrTaken)
+		mustBe(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "1", "eve"))), store.ErrTaken)
+		sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
+		sameIdentities(t, s, "bob")
+		sameIdentities(t, s, "eve")
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "bob")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "bob")))
+		sameIdentities(t, s, "bob", identity("corp", "2", "bob"), identity("other", "1", "bob"))
+	}},
+	// One identity for many users at once, on one node or two → one has it.
+	{name: "P101IdentityLinkedOnceInARace", beside: func(t *testing.T, a, b store.Store) {
+		stores := []store.Store{a, b}
+		for round := range 2 {
+			subject := fmt.Sprint("subject ", round)
+			for i := range racers {
+				addUser(t, a, user(fmt.Sprint(round, " ", i)))
 			}
-			sameIdentities(t, b, id, identity("corp", subject, id))
+			errs := race(racers, func(i int) error {
+				return stores[i%2].Identities.LinkIdentity(t.Context(), identity("corp", subject, fmt.Sprint(round, " ", i)))
+			})
+			oneWinner(t, errs, store.ErrTaken)
+			for i, err := range errs {
+				id := fmt.Sprint(round, " ", i)
+				if err != nil {
+					sameIdentities(t, b, id)
+					continue
+				}
+				sameIdentities(t, b, id, identity("corp", subject, id))
+			}
 		}
-	}
-}
+	}},
+	// A user created with a taken id, address or identity → refused whole: no user, no identity.
+	{name: "P102ExternalUserIsOneStep", test: func(t *testing.T, s store.Store) {
+		must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
+		first := identity("corp", "1", "somebody else")
+		first.Created = true
+		must(t, s.Users.AddUser(t.Context(), external("ada"), false, first))
+		want := external("ada")
+		wantUsers(t, s.Users, want)
+		first.UserID = "ada"
+		sameIdentities(t, s, "ada", first)
 
-// externalUserIsOneStep (P102): a user created with a taken id, address or identity → refused whole: no user, no identity.
-func externalUserIsOneStep(t *testing.T, s store.Store) {
-	must(t, s.Users.AddOrganisation(t.Context(), organisation("acme")))
-	first := identity("corp", "1", "somebody else")
-	first.Created = true
-	must(t, s.Users.AddUser(t.Context(), external("ada"), false, first))
-	want := external("ada")
-	sameUser(t, readUser(t, s.Users, "ada"), want)
-	first.UserID = "ada"
-	sameIdentities(t, s, "ada", first)
-
-	sameAddress, nowhere := external("bob"), external("eve")
-	sameAddress.Email = user("ada").Email
-	nowhere.Organisation = "nowhere"
-	for _, c := range []struct {
-		name    string
-		user    *store.User
-		subject string
-		want    error
-	}{
-		{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
-		{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
-	} {
-		if err := s.Users.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
-			t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
+		sameAddress, nowhere := external("bob"), external("eve")
+		sameAddress.Email = user("ada").Email
+		nowhere.Organisation = "nowhere"
+		for _, c := range []struct {
+			name    string
+			user    *store.User
+			subject string
+			want    error
+		}{
+			{"id", external("ada"), "2", store.ErrTaken}, {"address", sameAddress, "2", store.ErrEmailTaken},
+			{"identity", external("bob"), "1", store.ErrTaken}, {"organisation", nowhere, "2", store.ErrNotFound},
+		} {
+			if err := s.Users.AddUser(t.Context(), c.user, false, identity("corp", c.subject, "")); !errors.Is(err, c.want) {
+				t.Fatalf("%s: got error %v, want %v", c.name, err, c.want)
+			}
+			noIdentity(t, s, "corp", "2")
+			sameIdentities(t, s, "ada", first)
+			wantSize(t, listUsers(t, s.Users, ""), 1)
+		}
+		must(t, s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
+		ok(s.Users.RemoveUser(t.Context(), "bob", theEnd))(t)
+		if err := s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
+			t.Errorf("the id of a user who was removed: %v", err)
 		}
 		noIdentity(t, s, "corp", "2")
-		sameIdentities(t, s, "ada", first)
-		if list := listUsers(t, s.Users, ""); len(list) != 1 {
-			t.Fatalf("%s: there are %d users", c.name, len(list))
+	}},
+	// A person's first visit in several tabs at once → one user.
+	{name: "P103ExternalUserAddedOnceInARace", beside: func(t *testing.T, a, b store.Store) {
+		stores := []store.Store{a, b}
+		for round := range 2 {
+			subject := fmt.Sprint("subject ", round)
+			errs := race(racers, func(i int) error {
+				id := fmt.Sprint(round, " ", i)
+				return stores[i%2].Users.AddUser(t.Context(), external(id), true, identity("corp", subject, id))
+			})
+			oneWinner(t, errs, store.ErrTaken)
+			id := fmt.Sprint(round, " ", slices.Index(errs, nil))
+			sameIdentities(t, b, id, identity("corp", subject, id))
+			wantSize(t, listUsers(t, a.Users, ""), round+1)
 		}
-	}
-	must(t, s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")))
-	_, err := s.Users.RemoveUser(t.Context(), "bob", theEnd)
-	must(t, err)
-	if err := s.Users.AddUser(t.Context(), external("bob"), false, identity("corp", "2", "")); !errors.As(err, new(store.RemovedError)) {
-		t.Errorf("the id of a user who was removed: %v", err)
-	}
-	noIdentity(t, s, "corp", "2")
-}
+	}},
+	// The next owner of an id does not get the identities of the former one.
+	{name: "P104IdentitiesGoWithTheirUser", test: func(t *testing.T, s store.Store) {
+		addUser(t, s, user("ada"))
+		addUser(t, s, user("bob"))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
+		ok(s.Users.RemoveUser(t.Context(), "ada", theEnd))(t)
+		sameIdentities(t, s, "ada")
+		noIdentity(t, s, "corp", "1")
+		sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
 
-// externalUserAddedOnceInARace (P103): a person's first visit in several tabs at once → one user.
-func externalUserAddedOnceInARace(t *testing.T, a, b store.Store) {
-	stores := []store.Store{a, b}
-	for round := range 4 {
-		subject := fmt.Sprint("subject ", round)
-		errs := race(racers, func(i int) error {
-			id := fmt.Sprint(round, " ", i)
-			return stores[i%2].Users.AddUser(t.Context(), external(id), true, identity("corp", subject, id))
-		})
-		oneWinner(t, errs, store.ErrTaken)
-		id := fmt.Sprint(round, " ", slices.Index(errs, nil))
-		sameIdentities(t, b, id, identity("corp", subject, id))
-		if list := listUsers(t, a.Users, ""); len(list) != round+1 {
-			t.Fatalf("round %d: there are %d users", round, len(list))
-		}
-	}
-}
-
-// identitiesGoWithTheirUser (P104): the next owner of an id does not get the identities of the former one.
-func identitiesGoWithTheirUser(t *testing.T, s store.Store) {
-	addUser(t, s, user("ada"))
-	addUser(t, s, user("bob"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "ada")))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "3", "bob")))
-	_, err := s.Users.RemoveUser(t.Context(), "ada", theEnd)
-	must(t, err)
-	sameIdentities(t, s, "ada")
-	noIdentity(t, s, "corp", "1")
-	sameIdentities(t, s, "bob", identity("corp", "3", "bob"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "bob")))
-
-	// A user who had been declared, and is added now.
-	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
-	addUser(t, s, user("eve"))
-	sameIdentities(t, s, "eve")
-	noIdentity(t, s, "corp", "eve")
-}
-
-// linkedBesideTheRemoval (P104): an identity linked while its user is removed → refused, or gone with the user; the next owner of the id
-// has none. Stores are two on one place, or one twice.
-func linkedBesideTheRemoval(t *testing.T, removing, linking store.Store) {
-	for round := range races(t, 40) {
-		u := addUser(t, removing, user(fmt.Sprint("user ", round)))
-		errs := race(3, func(i int) error {
-			if i == 0 {
-				_, err := removing.Users.RemoveUser(t.Context(), u.ID, theEnd)
-				return err
+		// A user who had been declared, and is added now.
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		addUser(t, s, user("eve"))
+		sameIdentities(t, s, "eve")
+		noIdentity(t, s, "corp", "eve")
+	}},
+	// An identity linked while its user is removed → refused, or gone with the user; the next owner of the id has none.
+	{name: "P104LinkedBesideTheRemoval", beside: func(t *testing.T, removing, linking store.Store) {
+		for round := range raceRounds {
+			u := addUser(t, removing, user(fmt.Sprint("user ", round)))
+			link := func(subject string) func() error {
+				return func() error {
+					return linking.Identities.LinkIdentity(t.Context(), identity("corp", subject+u.ID, u.ID))
+				}
 			}
-			return linking.Identities.LinkIdentity(t.Context(), identity("corp", fmt.Sprint(round, " ", i), u.ID))
-		})
-		must(t, errs[0])
-		for i, err := range errs[1:] {
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("round %d: %v", round, err)
+			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) { return removing.Users.RemoveUser(t.Context(), u.ID, theEnd) },
+				link("1 of "), link("2 of "))
+			noIdentity(t, removing, "corp", "1 of "+u.ID)
+			noIdentity(t, removing, "corp", "2 of "+u.ID)
+		}
+	}},
+	// A user without a password → codes and refreshes while an identity is linked, none without.
+	{name: "P105FamiliesOfExternalUsers", test: func(t *testing.T, s store.Store) {
+		invited := addUser(t, s, external("invited"))
+		if invited.IsActive() {
+			t.Errorf("%+v is active", invited)
+		}
+		refusedAs(t, s, store.UserChanged, "without a password", familyOf(invited, "too early"))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+		u := readUser(t, s.Users, "invited")
+		if !u.IsActive() {
+			t.Errorf("%+v is not active", u)
+		}
+		coded, rotated := familyOf(u, "coded"), ownedBy(u, refreshed("rotated"))
+		coded.SignIn.Provider = "corp"
+		addFamilies(t, s.Families, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
+		wantFamilies(t, s.Families, coded)
+		must(t, redeem(t, s.Families, "coded", 1))
+		must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
+
+		sameEndings(t, s, ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd))(t), "coded")
+		mustBe(t, redeem(t, s.Families, "late", 1), Refused(store.UserChanged))
+		mustBe(t, rotate(t, s.Families, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
+		refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
+		refusedAs(t, s, store.UserChanged, "by nobody", createdBy(u, "by nobody"))
+
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
+		ok(s.Users.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = store.UserDisabled }), theEnd))(t)
+		if u = readUser(t, s.Users, "invited"); u.IsActive() || !u.External {
+			t.Errorf("the disabled user is %+v", u)
+		}
+		refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
+	}},
+	// One of two identities unlinked → the user stays External; the last one → no longer.
+	{name: "P106UnlinkIdentity", test: func(t *testing.T, s store.Store) {
+		addUser(t, s, user("ada"))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
+		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
+		noneToUnlink(t, s, "corp", "unknown", "ada")
+		noneToUnlink(t, s, "corp", "1", "bob")
+		unlink(t, s, "corp", "1", "ada")
+		sameIdentities(t, s, "ada", identity("other", "1", "ada"))
+		noneToUnlink(t, s, "corp", "1", "ada")
+		unlink(t, s, "other", "1", "ada")
+		sameIdentities(t, s, "ada")
+		unlink(t, s, "corp", "eve", "eve")
+		sameIdentities(t, s, "eve")
+		wantUsers(t, s.Users, user("ada"))
+	}},
+	// A user who gets one identity while another is unlinked is External.
+	{name: "P106UnlinkedBesideALink", beside: func(t *testing.T, a, b store.Store) {
+		addUser(t, a, user("ada"))
+		must(t, a.Identities.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
+		for round := range raceRounds {
+			old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
+			all(t, 2, func(i int) error {
+				if i == 0 {
+					return errOf(a.Identities.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd))
+				}
+				return b.Identities.LinkIdentity(t.Context(), next)
+			})
+			sameIdentities(t, b, "ada", next)
+		}
+	}},
+	// A provider or subject in another case, form or spelling, or as a pattern → matches nothing.
+	{name: "P107IdentitiesAreBytes", test: func(t *testing.T, s store.Store) {
+		subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
+		for i, subject := range subjects {
+			id := fmt.Sprint("user ", i)
+			must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
+		}
+		for i, subject := range subjects {
+			id := fmt.Sprint("user ", i)
+			sameIdentities(t, s, id, declared(identity("corp", subject, id)))
+			for _, provider := range []string{"Corp", "corp ", "cor", "", "corp%"} {
+				noIdentity(t, s, provider, subject)
 			}
-			noIdentity(t, removing, "corp", fmt.Sprint(round, " ", i+1))
 		}
-	}
-}
-
-// familiesOfExternalUsers (P105): a user without a password → codes and refreshes while an identity is linked, none without.
-func familiesOfExternalUsers(t *testing.T, s store.Store) {
-	invited := addUser(t, s, external("invited"))
-	if invited.IsActive() {
-		t.Errorf("%+v is active", invited)
-	}
-	refusedAs(t, s, store.UserChanged, "without a password", familyOf(invited, "too early"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
-	u := readUser(t, s.Users, "invited")
-	if !u.IsActive() {
-		t.Errorf("%+v is not active", u)
-	}
-	coded, rotated := familyOf(u, "coded"), refreshed("rotated")
-	rotated.User.ID, rotated.User.Version, rotated.User.Declared = u.ID, u.Version, false
-	coded.SignIn.Provider = "corp"
-	addFamilies(t, s.Families, coded, rotated, createdBy(u, "created"), familyOf(u, "late"))
-	sameFamily(t, readFamily(t, s.Families, "coded"), coded)
-	must(t, redeem(t, s.Families, "coded", 1))
-	must(t, rotate(t, s.Families, "rotated", 1, store.Rotation{At: now}))
-
-	ended, err := s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", "invited", "invited"), theEnd)
-	must(t, err)
-	sameEndings(t, s, ended, "coded")
-	mustBe(t, redeem(t, s.Families, "late", 1), Refused(store.UserChanged))
-	mustBe(t, rotate(t, s.Families, "rotated", 2, store.Rotation{At: now}), Refused(store.UserChanged))
-	refusedAs(t, s, store.UserChanged, "of nobody", familyOf(u, "of nobody"))
-	refusedAs(t, s, store.UserChanged, "by nobody", createdBy(u, "by nobody"))
-
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "invited", "invited")))
-	disabled := store.UserDisabled
-	_, err = s.Users.ChangeUser(t.Context(), "invited", edit(func(u *store.User) { u.Status = disabled }), theEnd)
-	must(t, err)
-	if u = readUser(t, s.Users, "invited"); u.IsActive() || !u.External {
-		t.Errorf("the disabled user is %+v", u)
-	}
-	refusedAs(t, s, store.UserChanged, "of a disabled user", familyOf(u, "of a disabled user"))
-}
-
-// unlinkIdentity (P106): one of two identities unlinked → the user stays External; the last one → no longer.
-func unlinkIdentity(t *testing.T, s store.Store) {
-	addUser(t, s, user("ada"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("other", "1", "ada")))
-	must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", "eve", "eve"))))
-	noneToUnlink(t, s, "corp", "unknown", "ada")
-	noneToUnlink(t, s, "corp", "1", "bob")
-	unlink(t, s, "corp", "1", "ada")
-	sameIdentities(t, s, "ada", identity("other", "1", "ada"))
-	noneToUnlink(t, s, "corp", "1", "ada")
-	unlink(t, s, "other", "1", "ada")
-	sameIdentities(t, s, "ada")
-	unlink(t, s, "corp", "eve", "eve")
-	sameIdentities(t, s, "eve")
-	sameUser(t, readUser(t, s.Users, "ada"), user("ada"))
-}
-
-// unlinkedBesideALink (P106): a user who gets one identity while another is unlinked is External. Stores are two on one place, or one
-// twice.
-func unlinkedBesideALink(t *testing.T, a, b store.Store) {
-	addUser(t, a, user("ada"))
-	must(t, a.Identities.LinkIdentity(t.Context(), identity("corp", "0", "ada")))
-	for round := range races(t, 40) {
-		old, next := identity("corp", fmt.Sprint(round), "ada"), identity("corp", fmt.Sprint(round+1), "ada")
-		must(t, errors.Join(race(2, func(i int) error {
-			if i == 0 {
-				_, err := a.Identities.UnlinkIdentity(t.Context(), unlinking(old.Provider, old.Subject, "ada"), theEnd)
-				return err
+		for _, strange := range []string{"\x00", "ada\x00", "\xff", "ada\xff"} {
+			noIdentity(t, s, "corp", strange)
+			noIdentity(t, s, strange, "ada")
+			sameIdentities(t, s, strange)
+			noneToUnlink(t, s, "corp", strange, "ada")
+		}
+	}},
+	// A store lists the providers that have had a name.
+	{name: "P150SourcesOfIdentities", test: func(t *testing.T, s store.Store) {
+		holdSources := func(provider string, want ...string) {
+			t.Helper()
+			got := ok(s.Identities.IdentitySources(t.Context(), provider))(t)
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("the sources of %q are %q, want %q", provider, got, want)
 			}
-			return b.Identities.LinkIdentity(t.Context(), next)
-		})...))
-		sameIdentities(t, b, "ada", next)
-	}
-}
-
-// identitiesAreBytes (P107): a provider or subject in another case, form or spelling, or as a pattern → matches nothing.
-func identitiesAreBytes(t *testing.T, s store.Store) {
-	subjects := []string{"ada", "Ada", "ada ", " ada", "ada.", "adá", "ada\u0301", "%", "_da", "ad_", "", strings.Repeat("s", 255)}
-	for i, subject := range subjects {
-		id := fmt.Sprint("user ", i)
-		must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", subject, id))))
-	}
-	for i, subject := range subjects {
-		id := fmt.Sprint("user ", i)
-		sameIdentities(t, s, id, declared(identity("corp", subject, id)))
-		for _, provider := range []string{"Corp", "corp ", "cor", "", "corp%"} {
-			noIdentity(t, s, provider, subject)
 		}
-	}
-	for _, strange := range []string{"\x00", "ada\x00", "\xff", "ada\xff"} {
-		noIdentity(t, s, "corp", strange)
-		noIdentity(t, s, strange, "ada")
-		sameIdentities(t, s, strange)
-		noneToUnlink(t, s, "corp", strange, "ada")
-	}
-}
-
-// identitiesSurviveClose (P100): an acknowledged link is there after a restart, and the user is still External.
-func identitiesSurviveClose(t *testing.T, open func() store.Store) {
-	s := open()
-	addUser(t, s, user("ada"))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "1", "ada")))
-	must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "gone", "ada")))
-	unlink(t, s, "corp", "gone", "ada")
-	must(t, s.Users.AddUser(t.Context(), external("bob"), true, identity("corp", "2", "bob")))
-	addFamilies(t, s.Families, session("sign-in"), hostSession("sign-in", "host"))
-	end(t, s.Families, store.FamilyFilter{ID: "sign-in"})
-	must(t, s.Close())
-
-	s = open()
-	sameIdentities(t, s, "ada", identity("corp", "1", "ada"))
-	sameIdentities(t, s, "bob", identity("corp", "2", "bob"))
-	noIdentity(t, s, "corp", "gone")
-	if at := readFamily(t, s.Families, "host").RevokedAt; !sameTime(at, theEnd.At) {
-		t.Errorf("the host session has ended at %v", at)
-	}
-	addFamilies(t, s.Families, familyOf(readUser(t, s.Users, "bob"), "of bob"))
-	must(t, s.Close())
-}
-
-// sourcesOfIdentities (P150): a store lists the providers that have had a name.
-func sourcesOfIdentities(t *testing.T, s store.Store) {
-	holdSources := func(provider string, want ...string) {
-		t.Helper()
-		got, err := s.Identities.IdentitySources(t.Context(), provider)
-		must(t, err)
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("the sources of %q are %q, want %q", provider, got, want)
+		at := func(provider, subject, source string) store.Identity {
+			i := declared(identity(provider, subject, "ada"))
+			i.Source = source
+			return i
 		}
-	}
-	at := func(provider, subject, source string) store.Identity {
-		i := declared(identity(provider, subject, "ada"))
-		i.Source = source
-		return i
-	}
-	holdSources("corp")
-	const gitHub, before, after = "github https://github.com", "openid https://old.example", "openid https://new.example"
-	touched, linked, other := at("corp", "1", gitHub), at("corp", "2", before), at("other", "3", gitHub)
-	for _, i := range []store.Identity{touched, linked, other, at("corp", "4", before)} {
-		must(t, s.Identities.LinkIdentity(t.Context(), i))
-	}
-	holdSources("corp", gitHub, before)
-	holdSources("other", gitHub)
-	for _, strange := range []string{"Corp", "", "\x00", "\xff"} {
-		holdSources(strange)
-	}
-	touched.Source, linked.Source = after, after
-	must(t, s.Identities.TouchIdentity(t.Context(), touched))
-	must(t, s.Identities.LinkIdentity(t.Context(), linked))
-	holdSources("corp", after, before)
-	sameIdentities(t, s, "ada", touched, linked, at("corp", "4", before), other)
+		holdSources("corp")
+		const gitHub, before, after = "github https://github.com", "openid https://old.example", "openid https://new.example"
+		touched, linked, other := at("corp", "1", gitHub), at("corp", "2", before), at("other", "3", gitHub)
+		for _, i := range []store.Identity{touched, linked, other, at("corp", "4", before)} {
+			must(t, s.Identities.LinkIdentity(t.Context(), i))
+		}
+		holdSources("corp", gitHub, before)
+		holdSources("other", gitHub)
+		for _, strange := range []string{"Corp", "", "\x00", "\xff"} {
+			holdSources(strange)
+		}
+		touched.Source, linked.Source = after, after
+		must(t, s.Identities.TouchIdentity(t.Context(), touched))
+		must(t, s.Identities.LinkIdentity(t.Context(), linked))
+		holdSources("corp", after, before)
+		sameIdentities(t, s, "ada", touched, linked, at("corp", "4", before), other)
+	}},
 }

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -12,93 +11,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var leaseChecks = []check{
-	{name: "Lease", test: leases},
-	{name: "LeasesHaveNames", test: leasesHaveNames},
-	{name: "LeasedOnceInARace", beside: leasedOnceInARace},
-	{name: "LeaseRenewedBesideOthers", test: leaseRenewedBesideOthers},
-}
-
 // lease ends the test unless asking for the task "sweeping" at that time succeeds or fails, as wanted.
 func lease(t *testing.T, s store.Housekeeper, holder string, at time.Time, want bool) {
 	t.Helper()
-	held, err := s.Lease(t.Context(), "sweeping", holder, at.Add(time.Minute), at)
-	must(t, err)
+	held := ok(s.Lease(t.Context(), "sweeping", holder, at.Add(time.Minute), at))(t)
 	if held != want {
 		t.Fatalf("%s asked at %v and was told %v, want %v", holder, at.Sub(now), held, want)
-	}
-}
-
-// leases: the holder keeps the task by asking again. When the lease has expired, another holder can get it and keeps it from then on.
-func leases(t *testing.T, s store.Store) {
-	lease(t, s.Housekeeping, "a", now, true)
-	lease(t, s.Housekeeping, "b", now, false)
-	lease(t, s.Housekeeping, "a", now.Add(30*time.Second), true) // until 90 s
-	lease(t, s.Housekeeping, "b", now.Add(61*time.Second), false)
-	lease(t, s.Housekeeping, "b", now.Add(90*time.Second-time.Microsecond), false)
-	lease(t, s.Housekeeping, "b", now.Add(90*time.Second), true)
-	lease(t, s.Housekeeping, "a", now.Add(91*time.Second), false)
-	lease(t, s.Housekeeping, "a", now.Add(150*time.Second), true)
-	lease(t, s.Housekeeping, "a", now.Add(time.Hour), true) // no other holder came
-	// An end in the past releases the task.
-	held, err := s.Housekeeping.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
-	if must(t, err); !held {
-		t.Fatal("the holder cannot give the task back")
-	}
-	lease(t, s.Housekeeping, "b", now.Add(time.Hour), true)
-}
-
-// leasesHaveNames: leases of different tasks are independent, and names and holders are compared byte for byte.
-func leasesHaveNames(t *testing.T, s store.Store) {
-	for i, name := range []string{"sweeping", "Sweeping", "sweeping ", "", "'", "caf\u00e9"} {
-		for _, c := range []struct {
-			holder string
-			want   bool
-		}{{fmt.Sprint("holder ", i), true}, {fmt.Sprint("Holder ", i), false}, {fmt.Sprint("holder ", i), true}} {
-			held, err := s.Housekeeping.Lease(t.Context(), name, c.holder, now.Add(time.Minute), now)
-			if must(t, err); held != c.want {
-				t.Errorf("task %q for %q: %v, want %v", name, c.holder, held, c.want)
-			}
-		}
-	}
-}
-
-// leasedOnceInARace: of many concurrent callers exactly one gets the task, the first time and whenever the lease has expired.
-func leasedOnceInARace(t *testing.T, a, b store.Store) {
-	nodes := []store.Store{a, b}
-	for round := range 20 {
-		var winners atomic.Int64
-		at := now.Add(time.Duration(round) * time.Hour)
-		for _, err := range race(racers, func(i int) error {
-			held, err := nodes[i%len(nodes)].Housekeeping.Lease(t.Context(), "sweeping", fmt.Sprint(round, " ", i), at.Add(time.Minute), at)
-			if held {
-				winners.Add(1)
-			}
-			return err
-		}) {
-			must(t, err)
-		}
-		if n := winners.Load(); n != 1 {
-			t.Fatalf("round %d: %d callers got the task, want exactly one", round, n)
-		}
-	}
-}
-
-// leaseRenewedBesideOthers: a caller that asks for a task with another holder does not get it, and does not take it from the holder.
-func leaseRenewedBesideOthers(t *testing.T, s store.Store) {
-	lease(t, s.Housekeeping, "holder", now, true)
-	for _, err := range race(racers, func(i int) error {
-		holder := "holder"
-		if i > 0 {
-			holder = fmt.Sprint("other ", i)
-		}
-		held, err := s.Housekeeping.Lease(t.Context(), "sweeping", holder, now.Add(2*time.Minute), now.Add(time.Second))
-		if err == nil && held != (i == 0) {
-			err = fmt.Errorf("%s was told %v", holder, held)
-		}
-		return err
-	}) {
-		must(t, err)
 	}
 }
 
@@ -108,8 +26,7 @@ var sizeChecks = []check{{name: "Sizes", test: sizes}}
 func sizes(t *testing.T, s store.Store) {
 	want := func(want store.Sizes) {
 		t.Helper()
-		got, err := s.Housekeeping.Sizes(t.Context())
-		must(t, err)
+		got := ok(s.Housekeeping.Sizes(t.Context()))(t)
 		if got != want {
 			t.Fatalf("the sizes are %+v, want %+v", got, want)
 		}
@@ -133,16 +50,6 @@ func sizes(t *testing.T, s store.Store) {
 		must(t, Done(s.Families.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
 	}
 	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
-}
-
-var sharedAttemptChecks = []check{
-	{name: "AttemptsWindowBeginsWithTheFirstFailure", test: onAttempts(attemptsWindow)},
-	{name: "AttemptsBucketsAreBytes", test: onAttempts(attemptsBuckets)},
-	{name: "AttemptsTimeIsTheCallers", test: onAttempts(attemptsTime)},
-	{name: "AttemptsForgivesOne", test: onAttempts(attemptsForgiven)},
-	{name: "T73AttemptsInARace", beside: sharedAttemptsRace},
-	{name: "AttemptsForgivenInARace", test: sharedAttemptsForgivenInARace},
-	{name: "DropAttempts", test: dropAttempts},
 }
 
 // onAttempts tests the counting of a store against the contract of a counter in memory.
@@ -181,69 +88,127 @@ func (a storedAttempts) Forgive(_ context.Context, bucket string, now time.Time)
 	a.count(bucket, time.Minute, now, -1)
 }
 
-// sharedAttemptsRace (T73): of two hundred concurrent guesses, on any node, each gets a different number, and no more are checked than a
-// limit allows.
-func sharedAttemptsRace(t *testing.T, a, b store.Store) {
-	nodes := []store.Store{a, b}
-	const guesses = 200
-	told := make([]int, guesses)
-	for _, err := range race(guesses, func(i int) error {
-		n, until, err := nodes[i%len(nodes)].Attempts.CountAttempt(t.Context(), "account\x00ada@example.com", time.Minute, now, 1)
-		if err == nil && !until.Equal(now.Add(time.Minute)) {
-			err = fmt.Errorf("guess %d has a window until %v", i, until)
+var leaseChecks = []check{
+	// The holder keeps the task by asking again. When the lease has expired, another holder can get it and keeps it from then on.
+	{name: "Lease", test: func(t *testing.T, s store.Store) {
+		lease(t, s.Housekeeping, "a", now, true)
+		lease(t, s.Housekeeping, "b", now, false)
+		lease(t, s.Housekeeping, "a", now.Add(30*time.Second), true) // until 90 s
+		lease(t, s.Housekeeping, "b", now.Add(61*time.Second), false)
+		lease(t, s.Housekeeping, "b", now.Add(90*time.Second-time.Microsecond), false)
+		lease(t, s.Housekeeping, "b", now.Add(90*time.Second), true)
+		lease(t, s.Housekeeping, "a", now.Add(91*time.Second), false)
+		lease(t, s.Housekeeping, "a", now.Add(150*time.Second), true)
+		lease(t, s.Housekeeping, "a", now.Add(time.Hour), true) // no other holder came
+		// An end in the past releases the task.
+		held, err := s.Housekeeping.Lease(t.Context(), "sweeping", "a", now.Add(time.Hour), now.Add(time.Hour))
+		if must(t, err); !held {
+			t.Fatal("the holder cannot give the task back")
 		}
-		told[i] = n
-		return err
-	}) {
-		must(t, err)
-	}
-	slices.Sort(told)
-	for i, n := range told {
-		if n != i+1 {
-			t.Fatalf("guess %d was told %d", i+1, n)
-		}
-	}
-}
-
-// sharedAttemptsForgivenInARace: neither a failure nor a call of Forgive is lost.
-func sharedAttemptsForgivenInARace(t *testing.T, s store.Store) {
-	a := storedAttempts{t, s.Attempts}
-	must(t, errors.Join(race(racers, func(int) error {
-		for _, by := range []int{1, 1, -1} {
-			if _, _, err := s.Attempts.CountAttempt(t.Context(), "b", time.Hour, now, by); err != nil {
-				return err
+		lease(t, s.Housekeeping, "b", now.Add(time.Hour), true)
+	}},
+	// Leases of different tasks are independent, and names and holders are compared byte for byte.
+	{name: "LeasesHaveNames", test: func(t *testing.T, s store.Store) {
+		for i, name := range []string{"sweeping", "Sweeping", "sweeping ", "", "'", "caf\u00e9"} {
+			for _, c := range []struct {
+				holder string
+				want   bool
+			}{{fmt.Sprint("holder ", i), true}, {fmt.Sprint("Holder ", i), false}, {fmt.Sprint("holder ", i), true}} {
+				held, err := s.Housekeeping.Lease(t.Context(), name, c.holder, now.Add(time.Minute), now)
+				if must(t, err); held != c.want {
+					t.Errorf("task %q for %q: %v, want %v", name, c.holder, held, c.want)
+				}
 			}
 		}
-		return nil
-	})...))
-	counted(t, a, "b", now, racers, now.Add(time.Hour))
+	}},
+	// Of many concurrent callers exactly one gets the task, the first time and whenever the lease has expired.
+	{name: "LeasedOnceInARace", beside: func(t *testing.T, a, b store.Store) {
+		nodes := []store.Store{a, b}
+		for round := range 5 {
+			var winners atomic.Int64
+			at := now.Add(time.Duration(round) * time.Hour)
+			all(t, racers, func(i int) error {
+				held, err := nodes[i%len(nodes)].Housekeeping.Lease(t.Context(), "sweeping", fmt.Sprint(round, " ", i), at.Add(time.Minute), at)
+				if held {
+					winners.Add(1)
+				}
+				return err
+			})
+			if n := winners.Load(); n != 1 {
+				t.Fatalf("round %d: %d callers got the task, want exactly one", round, n)
+			}
+		}
+	}},
+	// A caller that asks for a task with another holder does not get it, and does not take it from the holder.
+	{name: "LeaseRenewedBesideOthers", races: func(t *testing.T, s store.Store) {
+		lease(t, s.Housekeeping, "holder", now, true)
+		all(t, racers, func(i int) error {
+			holder := "holder"
+			if i > 0 {
+				holder = fmt.Sprint("other ", i)
+			}
+			held, err := s.Housekeeping.Lease(t.Context(), "sweeping", holder, now.Add(2*time.Minute), now.Add(time.Second))
+			if err == nil && held != (i == 0) {
+				err = fmt.Errorf("%s was told %v", holder, held)
+			}
+			return err
+		})
+	}},
 }
 
-// attemptsOfNeighbours (T72): failures counted at one node count at the other, and so does what is forgiven there.
-func attemptsOfNeighbours(t *testing.T, a, b store.Store) {
-	end := now.Add(time.Minute)
-	here, there := storedAttempts{t, a.Attempts}, storedAttempts{t, b.Attempts}
-	fail(t, here, "b", time.Minute, now, 1, end)
-	fail(t, there, "b", time.Hour, now.Add(time.Second), 2, end)
-	fail(t, here, "b", time.Minute, now.Add(2*time.Second), 3, end)
-	there.Forgive(t.Context(), "b", now.Add(3*time.Second))
-	counted(t, here, "b", now.Add(3*time.Second), 2, end)
-}
-
-// dropAttempts: windows that ended before the given time are deleted, and others are unchanged.
-func dropAttempts(t *testing.T, s store.Store) {
-	a := storedAttempts{t, s.Attempts}
-	end := now.Add(time.Minute)
-	fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))
-	fail(t, a, "open", time.Minute, now, 1, end)
-	more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, now.Add(30*time.Second))
-	if must(t, err); more {
-		t.Fatal("after two were looked at there may be more")
-	}
-	fail(t, a, "open", time.Minute, now.Add(31*time.Second), 2, end)
-	more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, end)
-	if must(t, err); more {
-		t.Fatal("there may be more than none")
-	}
-	counted(t, a, "open", end.Add(-time.Microsecond), 2, end)
+var sharedAttemptChecks = []check{
+	{name: "AttemptsWindowBeginsWithTheFirstFailure", test: onAttempts(attemptsWindow)},
+	{name: "AttemptsBucketsAreBytes", test: onAttempts(attemptsBuckets)},
+	{name: "AttemptsTimeIsTheCallers", test: onAttempts(attemptsTime)},
+	{name: "AttemptsForgivesOne", test: onAttempts(attemptsForgiven)},
+	// Of two hundred concurrent guesses, on any node, each gets a different number, and no more are checked than a limit allows.
+	{name: "T73AttemptsInARace", beside: func(t *testing.T, a, b store.Store) {
+		nodes := []store.Store{a, b}
+		const guesses = 200
+		told := make([]int, guesses)
+		all(t, guesses, func(i int) error {
+			n, until, err := nodes[i%len(nodes)].Attempts.CountAttempt(t.Context(), "account\x00ada@example.com", time.Minute, now, 1)
+			if err == nil && !until.Equal(now.Add(time.Minute)) {
+				err = fmt.Errorf("guess %d has a window until %v", i, until)
+			}
+			told[i] = n
+			return err
+		})
+		slices.Sort(told)
+		for i, n := range told {
+			if n != i+1 {
+				t.Fatalf("guess %d was told %d", i+1, n)
+			}
+		}
+	}},
+	// Neither a failure nor a call of Forgive is lost.
+	{name: "AttemptsForgivenInARace", races: func(t *testing.T, s store.Store) {
+		a := storedAttempts{t, s.Attempts}
+		all(t, racers, func(int) error {
+			for _, by := range []int{1, 1, -1} {
+				if _, _, err := s.Attempts.CountAttempt(t.Context(), "b", time.Hour, now, by); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		counted(t, a, "b", now, racers, now.Add(time.Hour))
+	}},
+	// Windows that ended before the given time are deleted, and others are unchanged.
+	{name: "DropAttempts", test: func(t *testing.T, s store.Store) {
+		a := storedAttempts{t, s.Attempts}
+		end := now.Add(time.Minute)
+		fail(t, a, "over", time.Second, now, 1, now.Add(time.Second))
+		fail(t, a, "open", time.Minute, now, 1, end)
+		more, err := s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, now.Add(30*time.Second))
+		if must(t, err); more {
+			t.Fatal("after two were looked at there may be more")
+		}
+		fail(t, a, "open", time.Minute, now.Add(31*time.Second), 2, end)
+		more, err = s.Housekeeping.Drop(t.Context(), store.ExpiringAttempts, end)
+		if must(t, err); more {
+			t.Fatal("there may be more than none")
+		}
+		counted(t, a, "open", end.Add(-time.Microsecond), 2, end)
+	}},
 }

@@ -9,15 +9,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var secretChecks = []check{
-	{name: "RotateEndsOlderSecrets", test: rotateEndsOlderSecrets},
-	{name: "RotateNeverProlongs", test: rotateNeverProlongs},
-	{name: "RotateAtOnce", test: rotateAtOnce},
-	{name: "RotateWithoutEnd", test: rotateWithoutEnd},
-	{name: "RotateOneClientOnly", test: rotateOneClientOnly},
-	{name: "RotateInARace", test: rotateInARace},
-}
-
 // secret returns a secret created at the given time that does not expire.
 func secret(name string, made time.Time) store.ClientSecret {
 	return store.ClientSecret{Digest: digest(name), CreatedAt: made}
@@ -36,85 +27,76 @@ func addWithSecrets(t *testing.T, s store.Store, secrets ...store.ClientSecret) 
 	must(t, s.Clients.AddClient(t.Context(), c))
 }
 
-// rotateEndsOlderSecrets: the new secret has no end, every older one ends at othersUntil, and one that had ended when the new one was
-// created is deleted.
-func rotateEndsOlderSecrets(t *testing.T, s store.Store) {
-	a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
-	addWithSecrets(t, s, a)
-	overlap := now.Add(2 * time.Hour)
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(b, overlap)))
-	sameSecrets(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
+var secretChecks = []check{
+	// The new secret has no end, every older one ends at othersUntil, and one that had ended when the new one was created is deleted.
+	{name: "RotateEndsOlderSecrets", test: func(t *testing.T, s store.Store) {
+		a, b, c := secret("a", now), secret("b", now.Add(time.Hour)), secret("c", now.Add(3*time.Hour))
+		addWithSecrets(t, s, a)
+		overlap := now.Add(2 * time.Hour)
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(b, overlap)))
+		same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(a, overlap), b})
 
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(c, now.Add(4*time.Hour))))
-	sameSecrets(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
-}
-
-// rotateNeverProlongs: an older secret that ends before othersUntil keeps its end and is not deleted.
-func rotateNeverProlongs(t *testing.T, s store.Store) {
-	soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
-	addWithSecrets(t, s, soon, later)
-	fresh := secret("fresh", now)
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now.Add(30*time.Minute))))
-	sameSecrets(t, read(t, s.Clients, "app").Secrets,
-		[]store.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
-}
-
-// rotateAtOnce: without an overlap only the new secret is left.
-func rotateAtOnce(t *testing.T, s store.Store) {
-	addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
-	fresh := secret("fresh", now)
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now)))
-	sameSecrets(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{fresh})
-}
-
-// rotateWithoutEnd: a zero othersUntil means no end, as in ClientSecret.ExpiresAt.
-func rotateWithoutEnd(t *testing.T, s store.Store) {
-	a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
-	addWithSecrets(t, s, a, b)
-	fresh := secret("fresh", now)
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, time.Time{})))
-	sameSecrets(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{a, b, fresh})
-}
-
-// rotateOneClientOnly: a rotation changes only the secrets of the client that it names.
-func rotateOneClientOnly(t *testing.T, s store.Store) {
-	must(t, s.Clients.AddClient(t.Context(), client("app")))
-	must(t, s.Clients.AddClient(t.Context(), client("App")))
-	must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret("fresh", now), now)))
-	sameClient(t, read(t, s.Clients, "App"), client("App"))
-	want := client("app")
-	want.Secrets = []store.ClientSecret{secret("fresh", now)}
-	sameClient(t, read(t, s.Clients, "app"), want)
-}
-
-// rotateInARace: rotations are serialized. None loses another's secret, and only the last one's has no end.
-func rotateInARace(t *testing.T, s store.Store) {
-	addWithSecrets(t, s, secret("0", now))
-	overlap := now.Add(time.Hour)
-	errs := race(racers, func(i int) error {
-		return s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret(fmt.Sprint(i+1), now), overlap))
-	})
-	for _, err := range errs {
-		must(t, err)
-	}
-	secrets := read(t, s.Clients, "app").Secrets
-	if len(secrets) != racers+1 {
-		t.Fatalf("%d secrets are left, want %d", len(secrets), racers+1)
-	}
-	for i := range racers + 1 {
-		if !slices.ContainsFunc(secrets, func(s store.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
-			t.Errorf("secret %d is lost", i)
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(c, now.Add(4*time.Hour))))
+		same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{ending(b, now.Add(4*time.Hour)), c})
+	}},
+	// An older secret that ends before othersUntil keeps its end and is not deleted.
+	{name: "RotateNeverProlongs", test: func(t *testing.T, s store.Store) {
+		soon, later := ending(secret("soon", now), now.Add(time.Minute)), ending(secret("later", now), now.Add(time.Hour))
+		addWithSecrets(t, s, soon, later)
+		fresh := secret("fresh", now)
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now.Add(30*time.Minute))))
+		same(t, read(t, s.Clients, "app").Secrets,
+			[]store.ClientSecret{soon, ending(later, now.Add(30*time.Minute)), fresh})
+	}},
+	// Without an overlap only the new secret is left.
+	{name: "RotateAtOnce", test: func(t *testing.T, s store.Store) {
+		addWithSecrets(t, s, secret("a", now.Add(-time.Hour)), secret("b", now.Add(-time.Hour)))
+		fresh := secret("fresh", now)
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, now)))
+		same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{fresh})
+	}},
+	// A zero othersUntil means no end, as in ClientSecret.ExpiresAt.
+	{name: "RotateWithoutEnd", test: func(t *testing.T, s store.Store) {
+		a, b := secret("a", now), ending(secret("b", now), now.Add(time.Hour))
+		addWithSecrets(t, s, a, b)
+		fresh := secret("fresh", now)
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(fresh, time.Time{})))
+		same(t, read(t, s.Clients, "app").Secrets, []store.ClientSecret{a, b, fresh})
+	}},
+	// A rotation changes only the secrets of the client that it names.
+	{name: "RotateOneClientOnly", test: func(t *testing.T, s store.Store) {
+		must(t, s.Clients.AddClient(t.Context(), client("app")))
+		must(t, s.Clients.AddClient(t.Context(), client("App")))
+		must(t, s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret("fresh", now), now)))
+		wantClients(t, s.Clients, client("App"))
+		want := client("app")
+		want.Secrets = []store.ClientSecret{secret("fresh", now)}
+		wantClients(t, s.Clients, want)
+	}},
+	// Rotations are serialized. None loses another's secret, and only the last one's has no end.
+	{name: "RotateInARace", races: func(t *testing.T, s store.Store) {
+		addWithSecrets(t, s, secret("0", now))
+		overlap := now.Add(time.Hour)
+		all(t, racers, func(i int) error {
+			return s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(secret(fmt.Sprint(i+1), now), overlap))
+		})
+		secrets := read(t, s.Clients, "app").Secrets
+		wantSize(t, secrets, racers+1)
+		for i := range racers + 1 {
+			if !slices.ContainsFunc(secrets, func(s store.ClientSecret) bool { return s.Digest == digest(fmt.Sprint(i)) }) {
+				t.Errorf("secret %d is lost", i)
+			}
 		}
-	}
-	endless := 0
-	for _, s := range secrets {
-		if s.ExpiresAt.IsZero() {
-			endless++
-		} else if !sameTime(s.ExpiresAt, overlap) {
-			t.Errorf("a secret ends at %v, want %v", s.ExpiresAt, overlap)
+		endless := 0
+		for _, s := range secrets {
+			if s.ExpiresAt.IsZero() {
+				endless++
+			} else if !sameTime(s.ExpiresAt, overlap) {
+				t.Errorf("a secret ends at %v, want %v", s.ExpiresAt, overlap)
+			}
 		}
-	}
-	if endless != 1 {
-		t.Errorf("%d secrets have no end, want one: that of the last rotation", endless)
-	}
+		if endless != 1 {
+			t.Errorf("%d secrets have no end, want one: that of the last rotation", endless)
+		}
+	}},
 }

@@ -1,6 +1,6 @@
 // Package storetest tests implementations of store.Store. A test of an implementation is one line:
 //
-//	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t).Store }) }
+//	func TestMemory(t *testing.T) { storetest.Run(t, func(t *testing.T) store.Store { return openMemory(t) }) }
 //
 // Run it with -race: half of the contract is about concurrent callers.
 package storetest
@@ -26,36 +26,56 @@ const racers = 32
 func contract() []check {
 	return slices.Concat(
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
-		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks, identityChecks, unlinkingChecks, personalTokenChecks, familyRaceChecks, dropChecks,
-		keyChecks, revocationChecks, feedChecks, declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
+		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks,
+		identityChecks, unlinkingChecks, personalTokenChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
+		declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	)
 }
 
-// check is one test of the suite, with one of the functions.
+// check is one test of the suite, with one of the functions. Each gets an empty store.
 type check struct {
 	name string
-	test func(t *testing.T, s store.Store) // on an empty store
-	// beside is about concurrent callers. Run passes one store as both a and b, and RunDurable passes two stores on one empty place.
+	test func(t *testing.T, s store.Store)
+	// races is about concurrent callers.
+	races func(t *testing.T, s store.Store)
+	// beside is about concurrent callers, too. Run passes one store as both a and b, and RunDurable passes two stores on one empty place.
 	beside func(t *testing.T, a, b store.Store)
 	// reopened is for RunDurable alone. Every call of open opens a store on the same place.
 	reopened func(t *testing.T, open func() store.Store)
 }
 
-// Run tests a store. Each test calls open for an empty store of its own, and closes it.
+// Run tests a store. Each check calls open for an empty store of its own, and closes it.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, c := range contract() {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t)
-			// After a test of Close, the result of a second Close does not matter.
-			t.Cleanup(func() { _ = s.Close() })
-			if c.beside != nil {
-				c.beside(t, s, s)
-				return
-			}
-			c.test(t, s)
-		})
+		run(t, c, open)
 	}
+}
+
+// RunSequential is Run without the checks about concurrent callers, for a store that serializes its steps by the code that another test
+// runs them on.
+func RunSequential(t *testing.T, open func(t *testing.T) store.Store) {
+	for _, c := range contract() {
+		if c.test != nil {
+			run(t, c, open)
+		}
+	}
+}
+
+func run(t *testing.T, c check, open func(t *testing.T) store.Store) {
+	t.Run(c.name, func(t *testing.T) {
+		t.Parallel()
+		s := open(t)
+		// After a test of Close, the result of a second Close does not matter.
+		t.Cleanup(func() { _ = s.Close() })
+		switch {
+		case c.test != nil:
+			c.test(t, s)
+		case c.races != nil:
+			c.races(t, s)
+		default:
+			c.beside(t, s, s)
+		}
+	})
 }
 
 // now has parts below a millisecond, to test how a store rounds.
@@ -110,6 +130,18 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// ok returns the result of a call, which must succeed: ok(s.User(ctx, id))(t).
+func ok[T any](result T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return result
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
 func mustBe(t *testing.T, err, sentinel error) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -143,6 +175,33 @@ func race(n int, f func(i int) error) []error {
 	return errs
 }
 
+// all calls f in n goroutines at once. Each call must succeed.
+func all(t *testing.T, n int, f func(i int) error) {
+	t.Helper()
+	must(t, errors.Join(race(n, f)...))
+}
+
+// besideTheEnd calls end and the other functions at once. The end must succeed, and the others may be refused with that error. It returns
+// the result of the end, and for each of the others whether it succeeded.
+func besideTheEnd[T any](t *testing.T, refused error, end func() (T, error), others ...func() error) (ended T, done []bool) {
+	t.Helper()
+	errs := race(1+len(others), func(i int) (err error) {
+		if i > 0 {
+			return others[i-1]()
+		}
+		ended, err = end()
+		return err
+	})
+	must(t, errs[0])
+	for _, err := range errs[1:] {
+		if err != nil {
+			mustBe(t, err, refused)
+		}
+		done = append(done, err == nil)
+	}
+	return ended, done
+}
+
 func oneWinner(t *testing.T, errs []error, sentinel error) {
 	t.Helper()
 	winners := 0
@@ -158,35 +217,55 @@ func oneWinner(t *testing.T, errs []error, sentinel error) {
 	}
 }
 
-// sameClient compares two clients, times to the millisecond, and treats empty and nil lists alike.
-func sameClient(t *testing.T, got, want *store.Client) {
+// same compares two records: all fields, times to the millisecond, and empty lists like nil ones.
+func same[T any](t *testing.T, got, want T) {
 	t.Helper()
-	if got.ID != want.ID || got.Name != want.Name || got.Type != want.Type || got.FirstParty != want.FirstParty || got.PKCE != want.PKCE ||
-		got.RevokePrevious != want.RevokePrevious || !reflect.DeepEqual(got.ClientOpenID, want.ClientOpenID) || got.ClientKeys != want.ClientKeys ||
-		got.Lifetimes != want.Lifetimes || got.Disabled != want.Disabled || got.Declared != want.Declared ||
-		!slices.Equal(got.Grants, want.Grants) || !slices.Equal(got.Scopes, want.Scopes) ||
-		!slices.Equal(got.RedirectURIs, want.RedirectURIs) || !slices.Equal(got.CORSOrigins, want.CORSOrigins) || !sameTime(got.CreatedAt, want.CreatedAt) ||
-		got.Origin != want.Origin || !sameTime(got.LastUsedAt, want.LastUsedAt) {
-		t.Errorf("client is\n%+v, want\n%+v", got, want)
-	}
-	sameSecrets(t, got.Secrets, want.Secrets)
-}
-
-// sameSecrets compares secrets in order.
-func sameSecrets(t *testing.T, got, want []store.ClientSecret) {
-	t.Helper()
-	if !slices.EqualFunc(got, want, func(a, b store.ClientSecret) bool {
-		return a.Digest == b.Digest && sameTime(a.CreatedAt, b.CreatedAt) && sameTime(a.ExpiresAt, b.ExpiresAt)
-	}) {
-		t.Errorf("secrets are\n%s\nwant\n%s", describe(got), describe(want))
+	if !alike(reflect.ValueOf(got), reflect.ValueOf(want)) {
+		t.Errorf("%T is\n%s, want\n%s", got, shown(reflect.ValueOf(got)), shown(reflect.ValueOf(want)))
 	}
 }
 
-func describe(secrets []store.ClientSecret) (text string) {
-	for _, s := range secrets {
-		text += fmt.Sprintf("  %x made %v ends %v\n", s.Digest[:4], s.CreatedAt, s.ExpiresAt)
+func shown(v reflect.Value) (text string) {
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprintf("%+v", reflect.Indirect(v))
+	}
+	for i := range v.Len() {
+		text += shown(v.Index(i)) + "\n"
 	}
 	return text
+}
+
+func alike(a, b reflect.Value) bool {
+	if at, is := a.Interface().(time.Time); is {
+		return sameTime(at, b.Interface().(time.Time))
+	}
+	switch {
+	case a.Kind() == reflect.Pointer && !a.IsNil() && !b.IsNil():
+		return alike(a.Elem(), b.Elem())
+	case a.Kind() == reflect.Slice:
+		for i := range min(a.Len(), b.Len()) {
+			if !alike(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return a.Len() == b.Len()
+	case a.Kind() == reflect.Struct && a.Type() != reflect.TypeFor[oauth.Secret]():
+		for i := range a.NumField() {
+			if !alike(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// wantClients compares stored clients with these.
+func wantClients(t *testing.T, s store.ClientDirectory, want ...*store.Client) {
+	t.Helper()
+	for _, c := range want {
+		same(t, read(t, s, c.ID), c)
+	}
 }
 
 func sameTime(a, b time.Time) bool {
@@ -208,13 +287,26 @@ func recorded(t *testing.T, s store.RevocationStore) map[string]store.Revocation
 	return byName
 }
 
+// nothingRevoked checks that the feed is empty.
+func nothingRevoked(t *testing.T, s store.RevocationStore) {
+	t.Helper()
+	wantSize(t, recorded(t, s), 0)
+}
+
 func name(r store.Revocation) string { return string(r.Kind) + " " + r.ID }
 
-func sameRevocation(t *testing.T, got, want store.Revocation) {
+// wantSize checks the length of a list or a map.
+func wantSize(t *testing.T, list any, want int) {
 	t.Helper()
-	if name(got) != name(want) || !sameTime(got.IssuedUntil, want.IssuedUntil) || !sameTime(got.ExpiresAt, want.ExpiresAt) {
-		t.Errorf("revocation is\n%+v, want\n%+v", got, want)
+	if n := reflect.ValueOf(list).Len(); n != want {
+		t.Fatalf("there are %d, want %d: %+v", n, want, list)
 	}
+}
+
+// with returns a record after an edit.
+func with[T any](record *T, edit func(*T)) *T {
+	edit(record)
+	return record
 }
 
 // edit returns a change of a user that ends tokens.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,23 @@ import (
 )
 
 var strangeChecks = []check{{name: "I1StrangeIDsAreNobody", test: strangeIDsAreNobody}}
+
+// namesAreBytes adds a record under each of oddIDs. Each must be the one that its name finds, and no other name may find one, even if the
+// core rejects it.
+func namesAreBytes(t *testing.T, add, want func(name string), find func(name string) error) {
+	t.Helper()
+	for _, name := range oddIDs {
+		add(name)
+	}
+	for _, name := range oddIDs {
+		want(name)
+	}
+	for _, name := range append(slices.Clone(strangers), outsideTheRules...) {
+		if find(name) == nil {
+			t.Errorf("%.10q finds the record of another name", name)
+		}
+	}
+}
 
 // strangeIDs are not valid text, although requests may contain them.
 var strangeIDs = map[string]string{
@@ -25,16 +43,16 @@ func strangeIDsAreNobody(t *testing.T, s store.Store) {
 	end := store.Ending{At: now, Until: now}
 	for name, id := range strangeIDs {
 		for question, ask := range map[string]func() error{
-			"client":                  func() error { _, err := s.Clients.Client(ctx, id); return err },
-			"user":                    func() error { _, err := s.Users.User(ctx, id); return err },
-			"user by address":         func() error { _, err := s.Users.UserByEmail(ctx, id); return err },
-			"family":                  func() error { _, err := s.Families.Family(ctx, id); return err },
-			"organisation":            func() error { _, err := s.Users.Organisation(ctx, id); return err },
-			"consent of a user":       func() error { _, err := s.Families.Consent(ctx, id, "app"); return err },
-			"consent for a client":    func() error { _, err := s.Families.Consent(ctx, "ada", id); return err },
+			"client":                  func() error { return errOf(s.Clients.Client(ctx, id)) },
+			"user":                    func() error { return errOf(s.Users.User(ctx, id)) },
+			"user by address":         func() error { return errOf(s.Users.UserByEmail(ctx, id)) },
+			"family":                  func() error { return errOf(s.Families.Family(ctx, id)) },
+			"organisation":            func() error { return errOf(s.Users.Organisation(ctx, id)) },
+			"consent of a user":       func() error { return errOf(s.Families.Consent(ctx, id, "app")) },
+			"consent for a client":    func() error { return errOf(s.Families.Consent(ctx, "ada", id)) },
 			"removed organisation":    func() error { return s.Users.RemoveOrganisation(ctx, id) },
-			"changed user":            func() error { _, err := s.Users.ChangeUser(ctx, id, store.UserChange{}, end); return err },
-			"removed user":            func() error { _, err := s.Users.RemoveUser(ctx, id, end); return err },
+			"changed user":            func() error { return errOf(s.Users.ChangeUser(ctx, id, store.UserChange{}, end)) },
+			"removed user":            func() error { return errOf(s.Users.RemoveUser(ctx, id, end)) },
 			"user of an organisation": func() error { return s.Users.AddUser(ctx, strangeUser(id), false) },
 		} {
 			if err := ask(); !errors.Is(err, store.ErrNotFound) {
@@ -57,7 +75,5 @@ func strangeIDsAreNobody(t *testing.T, s store.Store) {
 
 // strangeUser returns a user of an organisation that cannot exist.
 func strangeUser(organisation string) *store.User {
-	u := user(fmt.Sprintf("of %q", organisation))
-	u.Organisation = organisation
-	return u
+	return with(user(fmt.Sprintf("of %q", organisation)), func(u *store.User) { u.Organisation = organisation })
 }
