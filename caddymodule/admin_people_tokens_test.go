@@ -159,35 +159,6 @@ func TestG99MintForAUser(t *testing.T) {
 	}
 }
 
-// TestG99RevokingAUserOrAFamily: a family or a user revoked → their access and refresh tokens are dead, no others.
-func TestG99RevokingAUserOrAFamily(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
-	first, firstRefresh := g.staffTokens("bob@acme.example", "bobs-password")
-	second, secondRefresh := g.staffTokens("bob@acme.example", "bobs-password")
-	ada, adaRefresh := g.staffTokens("ada@acme.example", adaPassword)
-	alive := func(access, refresh string, want bool) {
-		t.Helper()
-		if got := g.gate(access) == http.StatusOK; got != want {
-			t.Errorf("the access token is accepted: %t", got)
-		}
-		if status, _ := g.staffRefresh(refresh); (status == http.StatusOK) != want {
-			t.Errorf("the refresh token: %d", status)
-		}
-	}
-	explained := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", fmt.Sprintf(`{"token":%q}`, first))
-	g.must(http.StatusNoContent, "POST", "/oauth/revocations", fmt.Sprintf(`{"family":%q}`, member(t, explained, "family")))
-	alive(first, firstRefresh, false)
-	alive(second, secondRefresh, true)
-	g.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-bob"}`)
-	_, third := g.staffRefresh(secondRefresh)
-	alive(second, secondRefresh, false)
-	if member(t, third, "access_token") != "" {
-		t.Error("a revoked user's refresh token gave a token")
-	}
-	alive(ada, adaRefresh, true)
-}
-
 // TestG99AuditOfPeople checks that every change writes an audit line with its subject and its actor.
 func TestG99AuditOfPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)

@@ -204,6 +204,7 @@ func TestF19InvalidReloads(t *testing.T) {
 		if a, b := g.gate(token), g.gate(g.token()); a != 200 || b != 200 {
 			t.Fatalf("after broken configuration %d the gate answers %d and %d", i%len(broken), a, b)
 		}
+		g.must(200, "GET", "/oauth/clients/conf", ``)
 	}
 	if pooled := node.InUse(); pooled != 1 {
 		t.Errorf("%d nodes are in the pool", pooled)
@@ -446,6 +447,11 @@ func TestK7NoSecretOutside(t *testing.T) {
 	g.writeKEK("kek", kek)
 	g.reload(strings.Replace(withKEK("kek"), "client pub", "client env {env.GATEHOUSE_TEST_CREDENTIAL}\n\t\tclient pub", 1))
 	added := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
+	second := member(t, g.must(200, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`), "client_secret")
+	minted := member(t, g.must(201, "POST", "/oauth/tokens", `{"client":"acme"}`), "access_token")
+	if added == "" || second == "" || minted == "" {
+		t.Fatal("a secret is missing")
+	}
 	for id, secret := range map[string]string{"conf": confSecret, "other": "other-" + confSecret, "env": "from-the-environment-0123456789", "acme": added} {
 		if status, token := g.tokenFor(id, secret); status != 200 || g.gate(token) != 200 {
 			t.Fatalf("client %s: %d", id, status)
@@ -465,9 +471,9 @@ func TestK7NoSecretOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]string{"jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs(),
+	places := map[string]string{"answers": g.must(200, "GET", "/oauth/clients", ``) + g.must(200, "GET", "/oauth/clients/acme", ``), "jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs(),
 		"metrics": g.scrape(), "keys": g.ok("keys", "list") + g.must(200, "GET", "/oauth/keys", ``) + rotated}
-	for place, want := range map[string]string{"jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit",
+	for place, want := range map[string]string{"answers": "acme", "jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit",
 		"metrics": "gatehouse_", "keys": "superseded"} {
 		if !strings.Contains(places[place], want) {
 			t.Errorf("%s lacks %s, so this test looks in the wrong place:\n%s", place, want, places[place])
@@ -478,7 +484,16 @@ func TestK7NoSecretOutside(t *testing.T) {
 			t.Errorf("the JWKS holds %s", member)
 		}
 	}
-	secrets := []string{confSecret, added, "from-the-environment-0123456789", kek, "PRIVATE KEY"}
+	secrets := []string{added, second, minted, kek, "PRIVATE KEY"}
+	for _, secret := range []string{confSecret, "from-the-environment-0123456789", added, second} {
+		digest := oauth.NewSecret(secret).Digest()
+		for _, form := range []string{fmt.Sprintf("%x", digest), fmt.Sprintf("%X", digest), b64(digest[:])} {
+			if at := places["answers"] + places["logs"]; strings.Contains(at, form) || strings.Contains(at, secret) {
+				t.Errorf("%s is shown", form)
+			}
+		}
+		secrets = append(secrets, secret)
+	}
 	for _, key := range keys {
 		clear, err := key.Stored(nil)
 		if err != nil {
