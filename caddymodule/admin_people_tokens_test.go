@@ -33,17 +33,13 @@ func TestK7NoHashIsShown(t *testing.T) {
 			g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"bobs-second-password"}`)
 			minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada"}`)
 			bob, err := g.app().node.Store().User(t.Context(), "u-bob")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, path := range []string{"/oauth/users", "/oauth/users/u-ada", "/oauth/users/u-bob", "/oauth/users/u-carol", "/oauth/organisations", "/oauth/clients", "/oauth/keys"} {
 				shown += g.must(http.StatusOK, "GET", path, ``)
 			}
 			config := g.must(http.StatusOK, "GET", "/config/", ``)
 			saved, err := os.ReadFile(caddy.ConfigAutosavePath)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, secret := range []string{
 				adaPassword, "bobs-first-password", "bobs-second-password", "bobs-wrong-password", second, bob.PasswordHash.Reveal(),
 				access, refresh, member(t, minted, "access_token"),
@@ -77,9 +73,7 @@ func storeDump(t *testing.T, g *gatehouse) string {
 	var dump strings.Builder
 	for _, path := range files {
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		dump.Write(content)
 	}
 	return dump.String()

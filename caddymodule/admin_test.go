@@ -22,9 +22,7 @@ func (g *gatehouse) operate(method, path, body string) (int, http.Header, string
 func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http.Header, string) {
 	g.t.Helper()
 	request, err := http.NewRequest(method, "http://"+g.admin+path, strings.NewReader(body))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
 	}

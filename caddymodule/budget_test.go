@@ -26,18 +26,14 @@ const tooManyGrants = "Too many tokens were created. Try again later."
 // keepHouse runs one round of housekeeping, which nodes run once a minute.
 func (u *userDoor) keepHouse() {
 	u.t.Helper()
-	if err := u.app().node.KeepHouse(u.t.Context()); err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, u.app().node.KeepHouse(u.t.Context()))
 }
 
 // sizes counts the records of the store.
 func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
 	sizes, err := u.app().node.Store().Sizes(u.t.Context())
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, err)
 	return sizes
 }
 

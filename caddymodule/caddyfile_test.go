@@ -20,9 +20,7 @@ const goldenFiles = "testdata/*.caddyfiletest"
 func readGolden(t testing.TB, path string) (caddyfile, want string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	caddyfile, want, ok := strings.Cut(string(text), "\n----------\n")
 	if !ok {
 		t.Fatalf("%s has no line of ten dashes", path)
@@ -44,13 +42,9 @@ func TestAdapt(t *testing.T) {
 				checkRefusal(t, err, want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var got bytes.Buffer
-			if err := json.Indent(&got, config, "", "\t"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, json.Indent(&got, config, "", "\t"))
 			if got.String() != want {
 				t.Errorf("got\n%s", &got)
 			}

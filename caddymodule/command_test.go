@@ -178,9 +178,7 @@ func TestCommandClientJSON(t *testing.T) {
 		t.Errorf("keys %+v", ks)
 	}
 	out, err := g.run(minted.AccessToken, "token", "explain", "--json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if x := decoded[explanation](t, out); !x.Accepted || x.ID != minted.ID || len(x.Findings) < 8 || x.Subject != added.ID {
 		t.Errorf("explained %+v", x)
 	}
@@ -217,9 +215,7 @@ func TestCommandTokenExplain(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := g.run(test.token, "token", "explain")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if !strings.HasPrefix(out, test.verdict) {
 				t.Errorf("it says\n%s", out)
 			}
@@ -268,9 +264,7 @@ func (g *gatehouse) gateOf(token string) int {
 func decodedID(t *testing.T, g *gatehouse, token string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain", "--json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return decoded[explanation](t, out).ID
 }
 
@@ -348,9 +342,7 @@ func TestCommandErrors(t *testing.T) {
 // TestCommandOverAUnixSocket checks the command over a socket. The mode of the socket's file decides who may administer.
 func TestCommandOverAUnixSocket(t *testing.T) {
 	directory, err := os.MkdirTemp("", "gatehouse") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	address := "unix/" + filepath.Join(directory, "admin.sock")
 	startGatehouse(t, strings.Replace(site, "admin ADMIN", "admin "+address, 1))

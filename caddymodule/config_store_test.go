@@ -37,9 +37,7 @@ func TestK7MisreadConfiguration(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "Caddyfile")
-			if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600))
 			_, err := runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 			if err == nil || strings.Contains(err.Error(), "S3") || strings.Contains(err.Error(), "cret") {
 				t.Errorf("got %v", err)

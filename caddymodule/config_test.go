@@ -46,9 +46,7 @@ func validate(t *testing.T, caddyfile string) error {
 func validateJSON(t *testing.T, config []byte) error {
 	t.Helper()
 	var parsed *caddy.Config
-	if err := json.Unmarshal(config, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(config, &parsed))
 	before := node.InUse()
 	err := caddy.Validate(parsed)
 	if left := node.InUse() - before; left > 0 {

@@ -37,9 +37,7 @@ func TestG93AssertionHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		streams keep\n	}\n	reverse_proxy UPSTREAM")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			config = []byte(strings.Replace(string(config), `"streams":"keep"`, test.option, 1))
 			if err := caddy.Load(config, true); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)

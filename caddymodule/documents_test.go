@@ -111,19 +111,13 @@ var (
 // TestDocumentedLinks checks that each link between pages leads to an existing file and heading.
 func TestDocumentedLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	texts, anchors := map[string]string{}, map[string]bool{}
 	guides, err := filepath.Glob("../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, path := range append(slices.Concat(pages, guides), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		texts[path] = fenced.ReplaceAllString(string(text), "")
 		for _, h := range heading.FindAllStringSubmatch(texts[path], -1) {
 			anchors[path+"#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
@@ -152,16 +146,12 @@ func TestDocumentedTables(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages = append(pages, found...)
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		lines := append(strings.Split(fenced.ReplaceAllString(string(text), ""), "\n"), "")
 		for i, line := range lines[:len(lines)-1] {
 			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) && !tableRule.MatchString(lines[i+1]) {

@@ -48,9 +48,7 @@ func TestM21ACreatedTokenIsItsTargetsOnly(t *testing.T) {
 	// A target that becomes an admin gets an admin's rights by signing in, not through tokens created before.
 	d.manager("u-climber")
 	early := d.mintFor("u-climber")
-	if err := d.app().registry.People.SetRole(t.Context(), "u-climber", store.RoleAdmin); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.app().registry.People.SetRole(t.Context(), "u-climber", store.RoleAdmin))
 	d.refused(early.AccessToken, mintRequest{id: "u-grace"}, revokedToken)
 }
 
@@ -203,9 +201,7 @@ func TestM35ALostAnswer(t *testing.T) {
 	}
 	other := d.mintFor("u-grace")
 	families := d.app().issuer.Families
-	if err := families.Revoke(t.Context(), families.RevocationOf(store.RevokeToken, claims(t, other.AccessToken)["jti"].(string))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, families.Revoke(t.Context(), families.RevocationOf(store.RevokeToken, claims(t, other.AccessToken)["jti"].(string))))
 	d.gone(other.AccessToken)
 	if !d.alive(kept.AccessToken) || !d.alive(d.admin) {
 		t.Error("more than the one token was revoked")
