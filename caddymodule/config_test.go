@@ -151,6 +151,28 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	}
 }
 
+// TestG93AssertionHeaders checks that assertion headers are refused as those of claims are, and so are settings that make no sense. Swap refuses
+// our own audiences: with such a token the upstream could act as the client everywhere, also where this route accepts no such token.
+func TestG93AssertionHeaders(t *testing.T) {
+	emptyHome(t)
+	for option, want := range map[string]string{
+		"forward assertion X-Auth-Subject":                                            "forward assertion X-Auth-Subject: the header has the claim sub already",
+		"forward x_user sub\nforward assertion X-User":                                "forward assertion X-User: the header has the claim sub already",
+		"forward assertion X-A {env.GATEHOUSE_NOT_SET}":                               "forward assertion: audience: ",
+		"forward_to response\nforward assertion X-A https://b.example":                "which is not the one that forward_to response answers",
+		"upstream_token swap {env.GATEHOUSE_NOT_SET}":                                 "upstream_token swap: audience: ",
+		"upstream_token swap https://a.example":                                       "this is our issuer's own audience",
+		"audience https://narrow.example\nupstream_token swap https://api.example":    "this is our issuer's own audience",
+		"audience https://narrow.example\nupstream_token swap https://other.example":  "this is our issuer's own audience",
+		"audience https://narrow.example\nupstream_token swap https://narrow.example": "this route takes tokens for that audience itself",
+	} {
+		err := refused(t, inOAuth("audience https://a.example https://api.example https://other.example")+"http://localhost:1 {\nprotect {\n"+option+"\n}\n}\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", option, err, want)
+		}
+	}
+}
+
 // TestProvisionRefusesJSON checks that invalid JSON gets the same errors as an invalid Caddyfile.
 func TestProvisionRefusesJSON(t *testing.T) {
 	emptyHome(t)
@@ -178,6 +200,11 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{protect(`"require":[{"scopes":["public"],"claim":"org","values":["x"]}]`), "a rule needs one of scopes, any_scope, users, email_domains, roles, groups, claim, expression, acr and max_age"},
 		{protect(`"require":[{"claim":"org"}]`), "require claim org needs a value"},
 		{protect(`"require":[{"match":[{"nonsense":{}}],"scopes":["public"]}]`), "unknown module: http.matchers.nonsense"},
+		{protect(`"assertion":{"header":"Authorization"}`), "forward assertion Authorization: an assertion cannot be written into this header"},
+		{protect(`"assertion":{"header":"x_forwarded_for"}`), "an assertion cannot be written into this header"},
+		{protect(`"assertion":{"header":""}`), "an assertion cannot be written into this header"},
+		{protect(`"upstream_token":"strip","swap_audience":"https://a.example"`), "swap_audience is for upstream_token swap"},
+		{protect(`"upstream_token":"swap"`), "upstream_token swap: audience is missing"},
 		{protect(`"anonymous":[{"path":"/x"}]`), "anonymous: "},
 		{protect(`"anonymous":[{}]`), "matches every request"},
 		{protect(`"anonymous":[{"path":["/a","/*"]}]`), "matches every request"},
@@ -266,4 +293,12 @@ func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	}
 	g.ok("org", "add", "acme", "--name", "Acme")
 	g.reload(with)
+}
+
+// configVars returns the replacements for a configuration that is never served.
+func configVars(t *testing.T) *strings.Replacer {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", dir)
+	return strings.NewReplacer("ADDR", freeAddr(t), "ADMIN", freeAddr(t), "UPSTREAM", "127.0.0.1:1", "SECRET", confSecret, "LOG", dir+"/log", "DIR", dir)
 }
