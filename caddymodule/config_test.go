@@ -109,8 +109,8 @@ func aUser(lines string) string {
 	return "user u-ada {\nemail ada@acme.example\npassword " + adaHash + "\norganisation acme\n" + lines + "\n}"
 }
 
-// TestG78ErrorsOfTheConfigurationSayWhere: an error that shows when Caddy adapts or loads a configuration → refused with file and line. Package configuration
-// has the settings of the oauth block.
+// TestG78ErrorsOfTheConfigurationSayWhere: an error that shows when Caddy adapts or loads a configuration → refused with file and line.
+// Package configuration has the settings of the oauth block.
 func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	emptyHome(t)
 	logo := filepath.Join(t.TempDir(), "logo.png")
