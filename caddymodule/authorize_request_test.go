@@ -7,18 +7,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // startCanary listens for connections that must never come: those of the server to an address in a request.
 func startCanary(t *testing.T) (address string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	connections = new(atomic.Int64)
 	go func() {
@@ -393,47 +388,6 @@ func TestPromptsDecideWhichPagesAreShown(t *testing.T) {
 			t.Errorf("claims %v", claimed)
 		}
 	})
-}
-
-// TestMaxAgeLeadsToAFreshSignIn checks max_age (OpenID Connect Core §3.1.2.1), with which a client answers a step-up challenge of the gate
-// (RFC 9470 §4). The token and those refreshed from it carry the time of the new sign-in.
-func TestMaxAgeLeadsToAFreshSignIn(t *testing.T) {
-	now := setClock(t)
-	g := startPeople(t)
-	conf := requestOf("conf")
-	b := g.consented("ada@acme.example")
-	signedIn := node.Clock().Unix()
-	now.advance(10 * time.Minute)
-	authTime := func(token string) int64 {
-		at, _ := claims(t, token)["auth_time"].(float64)
-		return int64(at)
-	}
-	for _, maxAge := range []string{"600", "3600", ""} {
-		code := b.codeToClient(t, b.ask(conf.with("max_age", maxAge)), conf)
-		if at := authTime(g.obtain(conf.exchange(code)).AccessToken); at != signedIn {
-			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, signedIn)
-		}
-	}
-	silent := conf.with("max_age", "599")
-	silent.Set("prompt", "none")
-	b.errorToClient(t, b.ask(silent), conf, "login_required", "")
-	for _, maxAge := range []string{"599", "0"} {
-		p := b.ask(conf.with("max_age", maxAge))
-		if p.status != http.StatusOK || !strings.Contains(p.body, `name="password"`) {
-			t.Fatalf("max_age=%s: %d %q, want the sign-in page", maxAge, p.status, p.header.Get("Location"))
-		}
-		now.advance(time.Minute)
-		code := b.codeToClient(t, b.signIn(p, "ada@acme.example", peoplePassword), conf)
-		got := g.obtain(conf.exchange(code))
-		if at := authTime(got.AccessToken); at != node.Clock().Unix() {
-			t.Errorf("max_age=%s: auth_time %d, want %d", maxAge, at, node.Clock().Unix())
-		}
-		now.advance(time.Minute)
-		again := g.obtain(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}, "client_id": {"conf"}, "client_secret": {confSecret}})
-		if at := authTime(again.AccessToken); at != node.Clock().Add(-time.Minute).Unix() {
-			t.Errorf("max_age=%s, refreshed: auth_time %d", maxAge, at)
-		}
-	}
 }
 
 // TestPagesSpeakTheReadersLanguage checks that ui_locales takes precedence over Accept-Language and persists through sign-in.

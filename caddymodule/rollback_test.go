@@ -20,9 +20,7 @@ import (
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(content)
 }
 
@@ -33,9 +31,7 @@ const putBackLine = "the database was put back to an older state"
 func markers(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*")) // without temporary files
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return files
 }
 
@@ -43,9 +39,7 @@ func markers(t *testing.T) []string {
 func (g *gatehouse) progress() sqlstore.Progress {
 	g.t.Helper()
 	now, err := g.app().node.Store().Progress(g.t.Context(), sqlstore.Marks{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return now
 }
 
@@ -79,9 +73,7 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 	g.marked()
 	g.stop()
-	if err := os.WriteFile(g.database(), []byte(backup), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.database(), []byte(backup), 0o600))
 	g.reload(durableSite)
 	if logs := g.logs(); strings.Count(logs, putBackLine) != 1 {
 		t.Errorf("the log tells %d times of a restored backup", strings.Count(logs, putBackLine))
@@ -98,29 +90,6 @@ func TestK11RestoredBackup(t *testing.T) {
 	g.reload(durableSite)
 	if g.gate(fresh) != 200 || g.gate(good) != 401 || strings.Count(g.logs(), putBackLine) != 1 {
 		t.Error("the next start begins anew once more")
-	}
-}
-
-// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the original database
-// is not.
-func TestK11TriedOutBesideTheRealOne(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	copied := g.vars.Replace("DIR/state/copy.db")
-	good := g.token()
-	g.must(204, "POST", "/oauth/backup", `{"path":"`+copied+`"}`)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	g.marked()
-	identity := g.progress().Identity
-	g.reload(strings.Replace(durableSite, "oauth.db", "copy.db", 1))
-	g.marked()
-	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 401 || g.progress().Identity == identity {
-		t.Errorf("the copy: the log tells %d times, the gate answers %d", n, g.gate(good))
-	}
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
-	g.marked()
-	g.reload(durableSite)
-	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 200 || g.progress().Identity != identity {
-		t.Errorf("the real one: the log tells %d times, the gate answers %d", n, g.gate(good))
 	}
 }
 
@@ -155,14 +124,10 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	use, err := node.Acquire(node.Settings{
 		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = use.Release() })
 	other := use.Value
-	if err := other.Open(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Open())
 	for range 3 {
 		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
 	}
@@ -238,14 +203,6 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 	}
 }
 
-func TestK11TheMemoryStoreHasNoMarker(t *testing.T) {
-	g := startGatehouse(t, site)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	if files := markers(t); len(files) > 0 {
-		t.Errorf("there are %v", files)
-	}
-}
-
 // TestK5Marker: whatever the umask → the marker has mode 0600 and its directory 0700, also when the file was open to others.
 func TestK5Marker(t *testing.T) {
 	for name, umask := range map[string]int{"000": 0, "077": 0o077} {
@@ -255,9 +212,7 @@ func TestK5Marker(t *testing.T) {
 			g := startGatehouse(t, durableSite)
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
-			if err := os.Chmod(markers(t)[0], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Chmod(markers(t)[0], 0o644))
 			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)

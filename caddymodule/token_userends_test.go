@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -32,14 +31,6 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 		"revoked":  func(id string) error { return registry.People.RevokeUser(ctx, id) },
 		"removed":  func(id string) error { return registry.People.RemoveUser(ctx, id) },
 	}
-}
-
-// unrevoked returns a token of an admin that no revocation of the user's families affects.
-func (d *adminDoor) unrevoked(id, organisation string) string {
-	return d.issue(issuer.Grant{
-		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
-		Scopes: oauth.Scopes{"trusted", "public"}, Family: &store.TokenFamily{ID: "none of the user's"},
-	})
 }
 
 // TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs: a user is disabled, deleted, moved or gets another password or role → codes,

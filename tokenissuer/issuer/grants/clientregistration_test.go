@@ -38,3 +38,30 @@ func TestA20RegistrationRefusesWhatMayNotWorkOrIsUnsafe(t *testing.T) {
 		}
 	}
 }
+
+// TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo: registration of a redirect URI with `*`, plain http off loopback, `javascript:` or
+// `code` in its query → refused with the reason.
+func TestA20A27RegistrationRefusesWhatNoAnswerShouldGoTo(t *testing.T) {
+	f := newFlow(t)
+	register := func(uri string) error {
+		_, _, err := f.registry.Clients.AddClient(t.Context(), store.Client{Type: store.PublicClient, RedirectURIs: []string{uri}})
+		return err
+	}
+	for _, uri := range []string{
+		"https://c.example/cb?code=1", "https://c.example/cb?state=fixed", "https://c.example/cb?x=1&error=e", "https://c.example/cb?iss=x",
+		"https://c.example/cb?response=x", "https://c.example/cb?%63ode=1", "https://c.example/cb?;&code=1", "https://c.example/cb?x=1;code=2",
+		"javascript:alert(1)", "JAVASCRIPT:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://c.example/1", "about:blank",
+		"urn:ietf:wg:oauth:2.0:oob", "https://c.example/cb#f", "https://c.example/cb#", "https://u@c.example/cb", "/cb", "//c.example/cb", "cb", "https:///cb",
+		"https://c.example/ cb", "https://c.example/\tcb", "https://c.example\\cb", "", "https://", "http:cb",
+		"https://*.c.example/cb", "https://c.example/*", "http://c.example/cb", "http://10.0.0.7:8080/cb", "view-source:https://c.example/cb", "mailto:a@c.example",
+	} {
+		if err := register(uri); !store.IsInvalidInput(err) {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+	for _, uri := range []string{"https://c.example/cb", "https://c.example/cb?codes=1", "http://127.0.0.1/cb", "http://localhost:3000/cb", "com.example.app:/cb"} {
+		if err := register(uri); err != nil {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+}
