@@ -32,7 +32,7 @@ func TestK7NoHashIsShown(t *testing.T) {
 			g.staffSignIn("bob@acme.example", "bobs-wrong-password")
 			g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"bobs-second-password"}`)
 			minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada"}`)
-			bob, err := g.app().node.Store().User(t.Context(), "u-bob")
+			bob, err := g.app().node.Store().Users.User(t.Context(), "u-bob")
 			check(t, err)
 			for _, path := range []string{"/oauth/users", "/oauth/users/u-ada", "/oauth/users/u-bob", "/oauth/users/u-carol", "/oauth/organisations", "/oauth/clients", "/oauth/keys"} {
 				shown += g.must(http.StatusOK, "GET", path, ``)

@@ -164,7 +164,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 		ID: "old", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode},
 		Scopes: oauth.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
 	}
-	check(t, g.app().node.Store().AddClient(t.Context(), old))
+	check(t, g.app().node.Store().Clients.AddClient(t.Context(), old))
 	for id, uri := range map[string]string{"intra": "http://intra.example/cb", "old": "http://old.example/cb"} {
 		r := requestOf("pub")
 		r.clientID, r.redirectURI, r.scope = id, uri, "public"

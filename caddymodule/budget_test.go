@@ -32,7 +32,7 @@ func (u *userDoor) keepHouse() {
 // sizes counts the records of the store.
 func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
-	sizes, err := u.app().node.Store().Sizes(u.t.Context())
+	sizes, err := u.app().node.Store().Housekeeping.Sizes(u.t.Context())
 	check(u.t, err)
 	return sizes
 }

@@ -57,7 +57,7 @@ func (d *adminDoor) stored(u store.User) {
 	if u.Status == "" {
 		u.Status = store.UserActive
 	}
-	check(d.t, d.app().node.Store().AddUser(d.t.Context(), &u, true))
+	check(d.t, d.app().node.Store().Users.AddUser(d.t.Context(), &u, true))
 }
 
 // manager adds a group manager of acme whom the test can change.
@@ -75,7 +75,7 @@ func (d *adminDoor) families() int {
 	check(d.t, err)
 	n := 0
 	for _, u := range users {
-		families, err := d.app().node.Store().FamiliesOf(d.t.Context(), u.ID, time.Time{})
+		families, err := d.app().node.Store().Families.FamiliesOf(d.t.Context(), u.ID, time.Time{})
 		check(d.t, err)
 		n += len(families)
 	}

@@ -138,7 +138,7 @@ func TestK11K27LostBetweenTwoLooks(t *testing.T) {
 // revoke revokes a token.
 func (n *Node) revoke(t *testing.T, id string) {
 	t.Helper()
-	if err := n.store.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+	if err := n.store.Revocations.Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 }

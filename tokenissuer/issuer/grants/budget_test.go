@@ -89,7 +89,7 @@ func TestT140ToT142M32GrantsOfAUserAreBounded(t *testing.T) {
 // recorded returns the number of revocations that the store has.
 func (f *flow) recorded() int {
 	f.tb.Helper()
-	list, _, err := f.store.Revocations(f.tb.Context(), store.FeedPosition{})
+	list, _, err := f.store.Revocations.Revocations(f.tb.Context(), store.FeedPosition{})
 	f.must(err)
 	return len(list)
 }

@@ -19,7 +19,7 @@ func (f *flow) stored(u store.User) {
 	if u.Status == "" {
 		u.Status = store.UserActive
 	}
-	f.must(f.store.AddUser(f.tb.Context(), &u, true))
+	f.must(f.store.Users.AddUser(f.tb.Context(), &u, true))
 }
 
 // TestM28TheTargetChangesBeforeTheTokenIsMade: the target changes after it was looked up.
