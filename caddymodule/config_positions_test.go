@@ -90,7 +90,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 		{"password of a user", inOAuth("organisation acme", strings.Replace(aUser(""), adaHash, unset, 1)), `oauth: user "u-ada": password: ` + gives, 7},
 		{"key-encryption key too short", inOAuth("keys {", "rotate off", "encrypt_with {file."+short+"}", "}"), "oauth: encrypt_with: a key-encryption key has 32 bytes: make one with `openssl rand -base64 32`", 6},
 		{"key-encryption key unset", inOAuth("keys {", "encrypt_with "+unset, "}"), "oauth: encrypt_with: " + gives, 5},
-		{"logo missing", inOAuth("brand X {", "logo /nowhere/logo.png", "}"), "oauth: logo: stat /nowhere/logo.png: no such file or directory", 5},
+		{"logo missing", inOAuth("pages {", "logo /nowhere/logo.png", "}"), "oauth: logo: stat /nowhere/logo.png: no such file or directory", 5},
 		{"two names for one issuer", inOAuth(trustLines("a", "https://l.example"), trustLines("b", "https://l.example")), "oauth: trust b: trust a has the same issuer", 7},
 		{"two names for one issuer in two blocks", "{\n\toauth {\n" + trustLines("a", "https://l.example") + "\n\t}\n\toauth {\n" + trustLines("b", "https://l.example") + "\n\t}\n}\n", "oauth: trust b: trust a has the same issuer", 8},
 		{"our own issuer", inOAuth("scope x", trustLines("a", "https://a.example")), "oauth: trust a: https://a.example is our own issuer: `protect` calls it self", 5},

@@ -80,7 +80,7 @@ type refusedBlock struct {
 // refusedBlocks are the blocks of the oauth block. Each is in the test file of its block.
 var refusedBlocks = map[string]refusedBlock{
 	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "sessions": refusedSessions, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
-	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "brand": refusedBrand,
+	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "pages": refusedPages,
 }
 
 // refusedFiles returns a directory of files that no setting can be read from, and sets variables of the same kind.

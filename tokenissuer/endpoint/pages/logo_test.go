@@ -19,7 +19,7 @@ func TestLogoIsEmbedded(t *testing.T) {
 		{"as large as it may be", "image/png", append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, maxLogo-8)...)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := open(t, Brand{Logo: &Logo{MediaType: test.media, Data: test.data}})
+			p := open(t, Settings{Logo: &Logo{MediaType: test.media, Data: test.data}})
 			image := parse(t, render(t, p, "en", SignIn{})).all("img")
 			if len(image) != 1 {
 				t.Fatalf("%d images", len(image))
@@ -55,7 +55,7 @@ func TestLogoThatCannotBeEmbeddedIsRefused(t *testing.T) {
 		{"no markup", "image/svg+xml", []byte("svg"), "logo: the file is no image/svg+xml"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := New(Brand{Logo: &Logo{MediaType: test.media, Data: test.data}})
+			_, err := New(Settings{Logo: &Logo{MediaType: test.media, Data: test.data}})
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}

@@ -1,4 +1,4 @@
-package pages
+package words
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestLanguageIsTheReaders(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t)
 	for _, test := range []struct {
 		name, locales string
 		accept        []string
@@ -20,21 +20,23 @@ func TestLanguageIsTheReaders(t *testing.T) {
 		{"weights", "", []string{"de;q=0.5, en;q=0.7"}, "en"},
 		{"weights out of order", "", []string{"en;q=0.5, de;q=0.7"}, "de"},
 		{"not at any price", "", []string{"de;q=0"}, "en"},
-		{"first one that there is", "", []string{"fr, pl;q=0.9, de;q=0.8, en;q=0.7"}, "de"},
-		{"two headers", "", []string{"fr", "de;q=0.5"}, "de"},
+		{"first one that there is", "", []string{"it, pl;q=0.9, de;q=0.8, en;q=0.7"}, "de"},
+		{"two headers", "", []string{"it", "de;q=0.5"}, "de"},
 		{"anything", "", []string{"*"}, "en"},
-		{"none that there is", "fr-CA pl", []string{"da"}, "en"},
+		{"none that there is", "it-CH pl", []string{"da"}, "en"},
+		{"the shorter range of RFC 4647 §3.4", "fr-CA-x-quebec", nil, "fr"},
+		{"a wider region", "", []string{"es-MX, en;q=0.9"}, "es"},
 		{"the application first", "de en", []string{"en"}, "de"},
-		{"the application in order", "fr en de", []string{"de"}, "en"},
-		{"the browser when the application has none", "fr", []string{"de"}, "de"},
+		{"the application in order", "it en de", []string{"de"}, "en"},
+		{"the browser when the application has none", "it", []string{"de"}, "de"},
 		{"case", "DE-de", nil, "de"},
 		{"underscore", "de_CH", nil, "de"},
 		{"one bad item", "", []string{"???, xx-yyyyy;q=1, de;q=0.3"}, "de"},
 		{"one bad locale", "\x00 -- de", nil, "de"},
 		{"bad weight", "", []string{"de;q=much"}, "en"},
 		{"markup", `"><script>`, []string{"<de>"}, "en"},
-		{"too many", strings.Repeat("fr ", maxTags) + "de", nil, "en"},
-		{"just enough", strings.Repeat("fr ", maxTags-1) + "de", nil, "de"},
+		{"too many", strings.Repeat("it ", maxTags) + "de", nil, "en"},
+		{"just enough", strings.Repeat("it ", maxTags-1) + "de", nil, "de"},
 		{"long", "de-x" + strings.Repeat("-abcdefg", 7), nil, "de"},
 		{"too long", "de-x" + strings.Repeat("-abcdefg", 8), nil, "en"},
 		{"megabytes", strings.Repeat("de-", 1<<20), []string{strings.Repeat("-", 1<<20) + ",de"}, "de"},
@@ -49,7 +51,7 @@ func TestLanguageIsTheReaders(t *testing.T) {
 }
 
 func TestLanguagesBeginWithTheDefault(t *testing.T) {
-	if got := open(t, Brand{}).Languages(); !slices.Equal(got, []string{"en", "de"}) {
+	if got := open(t).Languages(); !slices.Equal(got, []string{"en", "de", "es", "fr"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -58,7 +60,7 @@ func TestLanguagesBeginWithTheDefault(t *testing.T) {
 func FuzzLanguage(f *testing.F) {
 	f.Add("de-AT fr", "en;q=0.5,de")
 	f.Add("x-a-b i-klingon", "*;q=0,und-u-co-phonebk-x-y")
-	p := open(f, Brand{})
+	p := open(f)
 	f.Fuzz(func(t *testing.T, locales, accept string) {
 		if got := p.Language(locales, []string{accept}); !slices.Contains(p.languages, got) {
 			t.Errorf("%q", got)
