@@ -35,15 +35,41 @@ func TestLanguageIsTheReaders(t *testing.T) {
 		{"one bad locale", "\x00 -- de", nil, "de"},
 		{"bad weight", "", []string{"de;q=much"}, "en"},
 		{"markup", `"><script>`, []string{"<de>"}, "en"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := p.Language(test.locales, test.accept); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestU7ALanguagePreferenceIsBounded: an Accept-Language or ui_locales of megabytes, or of a thousand ranges → a language of the first
+// twenty, with less than a hundred allocations.
+func TestU7ALanguagePreferenceIsBounded(t *testing.T) {
+	p := open(t)
+	for _, test := range []struct {
+		name, locales string
+		accept        []string
+		want          Language
+	}{
 		{"too many", strings.Repeat("it ", maxTags) + "de", nil, "en"},
 		{"just enough", strings.Repeat("it ", maxTags-1) + "de", nil, "de"},
 		{"long", "de-x" + strings.Repeat("-abcdefg", 7), nil, "de"},
 		{"too long", "de-x" + strings.Repeat("-abcdefg", 8), nil, "en"},
 		{"megabytes", strings.Repeat("de-", 1<<20), []string{strings.Repeat("-", 1<<20) + ",de"}, "de"},
 		{"many headers", "", slices.Repeat([]string{"a-" + strings.Repeat("b-", 1<<16)}, 50), "en"},
+		{"a thousand ranges", "", []string{strings.Repeat("it;q=0.9, ", 1000) + "de"}, "en"},
+		{"a thousand ranges, the best first", "", []string{"de" + strings.Repeat(", en;q=0.9", 1000)}, "de"},
+		{"100 kB in one range", "", []string{strings.Repeat("a", 100_000) + ",fr"}, "fr"},
+		{"100 kB of commas", "", []string{strings.Repeat(",", 100_000) + "fr"}, "en"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := p.Language(test.locales, test.accept); got != test.want {
+			var got Language
+			if n := testing.AllocsPerRun(1, func() { got = p.Language(test.locales, test.accept) }); n > 400 {
+				t.Errorf("%.0f allocations", n)
+			}
+			if got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})

@@ -167,13 +167,14 @@ func decode(content []byte) (texts Catalogue, lines map[string]int, err error) {
 	fault := func(err error) error {
 		at := decoder.InputOffset()
 		var syntax *jsontext.SyntacticError
-		if errors.As(err, &syntax) {
-			at = syntax.ByteOffset
-			if errors.Is(err, jsontext.ErrDuplicateName) {
-				err = fmt.Errorf("the key %q is there twice", syntax.JSONPointer.LastToken())
-			} else {
-				err = fmt.Errorf("this is not JSON: %w", syntax.Err)
-			}
+		switch {
+		case errors.Is(err, io.EOF):
+			err = errors.New("there is no catalogue in it")
+		case !errors.As(err, &syntax):
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			at, err = syntax.ByteOffset, fmt.Errorf("the key %q is there twice", syntax.JSONPointer.LastToken())
+		default:
+			at, err = syntax.ByteOffset, fmt.Errorf("this is not JSON: %w", syntax.Err)
 		}
 		return fmt.Errorf(":%d: %w", line(at), err)
 	}

@@ -89,7 +89,7 @@ func Parse(tag string) (Language, error) {
 		return "", fmt.Errorf("%.64q is not a language tag: use one like it, pt-BR or zh-Hant", tag)
 	}
 	parsed, err := language.Parse(tag)
-	if base, confidence := parsed.Base(); err != nil || confidence == language.No || base.String() == "und" {
+	if base, _, _ := parsed.Raw(); err != nil || base.String() == "und" {
 		return "", fmt.Errorf("%q names no known language: use a tag like it, pt-BR or zh-Hant", tag)
 	}
 	return Language(parsed.String()), nil
