@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // writeCatalogue writes a catalogue that is the English one with some texts changed. A text of "" is left out.
@@ -108,4 +110,41 @@ func TestSignInPagesShowTheirNotes(t *testing.T) {
 	if a = v.navigate(a.header.Get("Location")); strings.Contains(a.body, `class="note"`) {
 		t.Error(a.body)
 	}
+}
+
+// TestPagesGuide validates the Caddyfile of the guide, and the errors that it prints.
+func TestPagesGuide(t *testing.T) {
+	emptyHome(t)
+	t.Setenv("SHOP_SECRET", confSecret)
+	text, err := os.ReadFile("../docs/guides/pages.md")
+	check(t, err)
+	sample := whole.FindStringSubmatch(string(text))
+	if sample == nil || string(caddyfile.Format([]byte(sample[1]))) != sample[1] {
+		t.Fatal("the guide has no formatted Caddyfile")
+	}
+	dir := t.TempDir()
+	logo, languages := filepath.Join(dir, "logo.svg"), filepath.Join(dir, "languages")
+	check(t, os.WriteFile(logo, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600))
+	check(t, os.Mkdir(languages, 0o700))
+	writeCatalogue(t, filepath.Join(languages, "it.json"), nil)
+	site := strings.NewReplacer("/etc/gatehouse/logo.svg", logo, "/etc/gatehouse/languages", languages).Replace(sample[1])
+	check(t, validate(t, site))
+	printed := strings.Join(strings.Fields(string(text)), " ")
+	says := func(site, what string) {
+		t.Helper()
+		err := validate(t, site)
+		if err == nil {
+			t.Fatal("accepted")
+		}
+		message, _, _ := strings.Cut(err.Error()[strings.Index(err.Error(), what):], ", at Caddyfile:")
+		if message = strings.ReplaceAll(message, languages, "/etc/gatehouse/languages"); !strings.Contains(printed, message) {
+			t.Errorf("the guide does not say: %s", message)
+		}
+	}
+	says(strings.Replace(site, "a33c00", "e0a800", 1), "accent: ")
+	writeCatalogue(t, filepath.Join(languages, "it.json"), map[string]string{"signin.or": "", "token.name": "", "signin.asks": "Accedi."})
+	content, err := os.ReadFile(filepath.Join(languages, "it.json"))
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(languages, "it.json"), []byte(strings.Repeat("\n", 40)+string(content)), 0o600)) // the line that the guide prints
+	says(site, "languages ")
 }

@@ -135,7 +135,7 @@ func TestU3NamesThatAreNoLanguage(t *testing.T) {
 // link within the directory, as a mounted ConfigMap has it → read.
 func TestU4OnlyFilesOfTheDirectory(t *testing.T) {
 	outside := filepath.Join(write(t, map[string]string{"it.json": english(t)}), "it.json")
-	for name, make := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"link out":       func(path string) error { return os.Symlink(outside, path) },
 		"link up":        func(path string) error { return os.Symlink("../../../../../../etc/passwd", path) },
 		"link to none":   func(path string) error { return os.Symlink("missing", path) },
@@ -145,7 +145,7 @@ func TestU4OnlyFilesOfTheDirectory(t *testing.T) {
 		"link to a dir":  func(path string) error { return os.Symlink(".", path) },
 	} {
 		dir := t.TempDir()
-		if err := make(filepath.Join(dir, "it.json")); err != nil {
+		if err := create(filepath.Join(dir, "it.json")); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := Load(dir); c != nil || err == nil || !strings.Contains(err.Error(), "it.json") {

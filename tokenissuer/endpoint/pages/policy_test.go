@@ -30,7 +30,7 @@ func TestA68NobodyMayFrameThePages(t *testing.T) {
 
 // TestA69PolicyKnowsTheStyleAndAllowsNothingElse: what a page has inside is what its policy lets through.
 func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
-	for name, b := range map[string]Settings{"plain": {}, "logo": {Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}} {
+	for name, b := range map[string]Settings{"plain": {}, "colours": {Accent: &Colours{"a33c00", "ffb694"}}, "logo": {Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, b)
 			policy := directives(p.ContentSecurityPolicy())
