@@ -43,6 +43,7 @@ type Settings struct {
 	// Hosts are those of the configuration.
 	Hosts *oauth.Hosts
 	Audit *endpoint.Audit
+	// Shown are the pages for people.
 	Shown *pages.Pages
 	// AwaitRoutes waits until the hosts are known.
 	AwaitRoutes func(context.Context) error
