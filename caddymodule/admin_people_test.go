@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -86,137 +85,6 @@ func (g *gatehouse) staffTokens(email, password string) (access, refresh string)
 	return access, refresh
 }
 
-// TestG99OrganisationLifecycle: an organisation with users removed → 409; without → 204.
-func TestG99OrganisationLifecycle(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"globex","name":"Globex"}`)
-	if member(t, added, "source") != "store" || member(t, added, "name") != "Globex" {
-		t.Error(added)
-	}
-	if added := g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"nameless"}`); member(t, added, "name") != "nameless" {
-		t.Error(added)
-	}
-	g.must(http.StatusConflict, "POST", "/oauth/organisations", `{"id":"globex","name":"Another"}`)
-	var all []organisationView
-	if err := json.Unmarshal([]byte(g.must(http.StatusOK, "GET", "/oauth/organisations", ``)), &all); err != nil {
-		t.Fatal(err)
-	}
-	if len(all) != 3 || all[0].ID != "acme" || all[0].Source != "config" || all[1].ID != "globex" || all[1].CreatedAt.IsZero() {
-		t.Errorf("listed %+v", all)
-	}
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@globex.example","organisation":"globex"}`)
-	answer := g.must(http.StatusConflict, "DELETE", "/oauth/organisations/globex", ``)
-	if answer != `{"error":"the organisation still has users: remove them first"}` {
-		t.Error(answer)
-	}
-	g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
-	g.must(http.StatusNoContent, "DELETE", "/oauth/organisations/globex", ``)
-	if answer := g.must(http.StatusNotFound, "DELETE", "/oauth/organisations/globex", ``); answer != `{"error":"there is no such organisation"}` {
-		t.Error(answer)
-	}
-}
-
-// TestG99UserLifecycle applies every operation of the admin API to a user. Every change ends the user's sign-ins.
-func TestG99UserLifecycle(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	const email = "bob@acme.example"
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":" Bob@Acme.Example ","name":"Bob","organisation":"acme","role":"group_manager"}`)
-	if status, _ := g.staffSignIn(email, "first-password"); status != http.StatusBadRequest {
-		t.Errorf("without a password: %d", status)
-	}
-	shown := g.must(http.StatusOK, "GET", "/oauth/users/u-bob", ``)
-	if member(t, shown, "email") != email || !strings.Contains(shown, `"has_password":false`) || member(t, shown, "status") != "active" {
-		t.Error(shown)
-	}
-	g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/password", `{"password":"first-password"}`)
-	access, refresh := g.staffTokens(email, "first-password")
-	for _, change := range []struct{ operation, body, password string }{ // the password that works afterwards; empty: none does
-		{"password", `{"password":"second-password"}`, "second-password"},
-		{"password", `{"password_hash":"` + adaHash + `"}`, adaPassword},
-		{"role", `{"role":"business_manager"}`, adaPassword},
-		{"disable", `{}`, ""},
-		{"enable", `{}`, adaPassword},
-		{"lock", `{}`, ""},
-		{"enable", `{}`, adaPassword},
-	} {
-		g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/"+change.operation, change.body)
-		if status := g.gate(access); status != http.StatusUnauthorized {
-			t.Errorf("after %s %s the gate answers %d to an older token", change.operation, change.body, status)
-		}
-		if status, _ := g.staffRefresh(refresh); status != http.StatusBadRequest {
-			t.Errorf("after %s %s an older refresh token: %d", change.operation, change.body, status)
-		}
-		if change.password != "" {
-			access, refresh = g.staffTokens(email, change.password)
-		} else if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
-			t.Errorf("after %s the user signs in: %d", change.operation, status)
-		}
-	}
-	g.must(http.StatusNoContent, "DELETE", "/oauth/users/u-bob", ``)
-	if status, _ := g.staffSignIn(email, adaPassword); status != http.StatusBadRequest {
-		t.Errorf("a removed user signs in: %d", status)
-	}
-	if answer := g.must(http.StatusNotFound, "GET", "/oauth/users/u-bob", ``); answer != `{"error":"there is no such user"}` {
-		t.Error(answer)
-	}
-	g.must(http.StatusConflict, "POST", "/oauth/users", `{"id":"u-bob","email":"other@acme.example","organisation":"acme"}`)
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob-2","email":"`+email+`","organisation":"acme"}`)
-}
-
-// TestG99UsersOfOneOrganisation checks that a list can be limited to one organisation, and that a misspelled filter is an error.
-func TestG99UsersOfOneOrganisation(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"a&b c"}`)
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@ab.example","organisation":"a&b c"}`)
-	for query, want := range map[string]string{
-		"": "u-ada u-bob", "?organisation=acme": "u-ada", "?organisation=a%26b+c": "u-bob", "?organisation=nobody": "",
-	} {
-		var ids []string
-		var users []userView
-		if err := json.Unmarshal([]byte(g.must(http.StatusOK, "GET", "/oauth/users"+query, ``)), &users); err != nil {
-			t.Fatal(err)
-		}
-		for _, u := range users {
-			ids = append(ids, u.ID)
-		}
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("%q lists %q, want %q", query, got, want)
-		}
-	}
-	for _, query := range []string{"?organization=acme", "?organisation=", "?organisation=acme&organisation=x", "?organisation=%zz", "?x"} {
-		g.must(http.StatusBadRequest, "GET", "/oauth/users"+query, ``)
-	}
-}
-
-// TestG99DeclaredPeople checks that declared organisations and users are listed and refuse every change.
-func TestG99DeclaredPeople(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	if shown := g.must(http.StatusOK, "GET", "/oauth/users/u-ada", ``); member(t, shown, "source") != "config" {
-		t.Error(shown)
-	}
-	for _, change := range [][3]string{
-		{"POST", "/oauth/users/u-ada/password", `{"password":"another-password"}`},
-		{"POST", "/oauth/users/u-ada/password", `{"password_hash":"` + adaHash + `"}`},
-		{"POST", "/oauth/users/u-ada/role", `{"role":"member"}`},
-		{"POST", "/oauth/users/u-ada/disable", `{}`},
-		{"POST", "/oauth/users/u-ada/enable", `{}`},
-		{"POST", "/oauth/users/u-ada/lock", `{}`},
-		{"DELETE", "/oauth/users/u-ada", ``},
-		{"DELETE", "/oauth/organisations/acme", ``},
-	} {
-		answer := g.must(http.StatusConflict, change[0], change[1], change[2])
-		if want := `{"error":"it is declared in the configuration: change it there"}`; answer != want {
-			t.Errorf("%s %s: %s", change[0], change[1], answer)
-		}
-	}
-	g.must(http.StatusConflict, "POST", "/oauth/organisations", `{"id":"acme"}`)
-	answer := g.must(http.StatusConflict, "POST", "/oauth/users", `{"email":"Ada@acme.example","organisation":"acme"}`)
-	if answer != `{"error":"another user has the e-mail address"}` {
-		t.Error(answer)
-	}
-	g.staffTokens("ada@acme.example", adaPassword)
-}
-
 // TestG99ErrorsAboutPeople checks that an error says what is wrong and that nothing changes.
 func TestG99ErrorsAboutPeople(t *testing.T) {
 	g := startGatehouse(t, staffed)
@@ -224,6 +92,7 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		return g.must(http.StatusOK, "GET", "/oauth/users", ``) + g.must(http.StatusOK, "GET", "/oauth/organisations", ``)
 	}
 	before := shown()
+	const declared, filter = "it is declared in the configuration: change it there", "the list takes one filter: ?organisation=ID"
 	user := func(members string) string {
 		return `{"email":"bob@acme.example","organisation":"acme"` + members + `}`
 	}
@@ -252,6 +121,20 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		{"POST", "/oauth/users/u-ada/password", `{"password":"correct-horse","password_hash":"x"}`, 400, "give password or password_hash, not both"},
 		{"POST", "/oauth/users/u-ada/role", `{"role":"boss"}`, 400, `unknown role "boss"`},
 		{"POST", "/oauth/users/u-ada/role", `{"rolle":"admin"}`, 400, "rolle"},
+		{"POST", "/oauth/users/u-ada/password", `{"password":"another-password"}`, 409, declared},
+		{"POST", "/oauth/users/u-ada/password", `{"password_hash":"` + adaHash + `"}`, 409, declared},
+		{"POST", "/oauth/users/u-ada/role", `{"role":"member"}`, 409, declared},
+		{"POST", "/oauth/users/u-ada/disable", `{}`, 409, declared},
+		{"POST", "/oauth/users/u-ada/enable", `{}`, 409, declared},
+		{"POST", "/oauth/users/u-ada/lock", `{}`, 409, declared},
+		{"DELETE", "/oauth/users/u-ada", ``, 409, declared},
+		{"DELETE", "/oauth/organisations/acme", ``, 409, declared},
+		{"POST", "/oauth/organisations", `{"id":"acme"}`, 409, "the id is already taken"},
+		{"POST", "/oauth/users", `{"email":"Ada@acme.example","organisation":"acme"}`, 409, "another user has the e-mail address"},
+		{"GET", "/oauth/users?organization=acme", ``, 400, filter},
+		{"GET", "/oauth/users?organisation=", ``, 400, filter},
+		{"GET", "/oauth/users?organisation=acme&organisation=x", ``, 400, filter},
+		{"GET", "/oauth/users?organisation=%zz", ``, 400, "the query is malformed"},
 		{"GET", "/oauth/organisations/acme", ``, 405, "takes DELETE"},
 		{"GET", "/oauth/users/u-ada/password", ``, 405, "takes POST"},
 		{"PUT", "/oauth/users/u-ada", `{}`, 405, "takes GET and PATCH and DELETE"},
@@ -264,4 +147,5 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 	if after := shown(); after != before {
 		t.Errorf("refused requests changed %s to %s", before, after)
 	}
+	g.staffTokens("ada@acme.example", adaPassword)
 }

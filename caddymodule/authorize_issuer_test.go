@@ -32,9 +32,7 @@ func certificateFiles(t *testing.T) (certificate, key string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range testCertificate() {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return filepath.Join(dir, "certificate"), filepath.Join(dir, "key")
 }

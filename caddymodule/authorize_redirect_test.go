@@ -101,17 +101,13 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 	registered, _, err := g.app().registry.Clients.AddClient(t.Context(), store.Client{
 		ID: "gone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ofGone := requestOf("pub")
 	ofGone.clientID, ofGone.redirectURI, ofGone.scope = registered.ID, "https://gone.example/cb", ""
 	if p := b.open(ofGone.path()); !accepted(p) {
 		t.Fatalf("before it is disabled: %d %s", p.status, p.body)
 	}
-	if err := g.app().registry.Clients.DisableClient(t.Context(), registered.ID); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().registry.Clients.DisableClient(t.Context(), registered.ID))
 	conf := requestOf("conf")
 	twice := conf.values()
 	twice["client_id"] = []string{"conf", "other"}
@@ -138,9 +134,7 @@ func TestA01ToA04ClientsThatAreNone(t *testing.T) {
 		b.codeToClient(t, b.ask(first.with("redirect_uri", "-")), first)
 	})
 	t.Run("enabled again", func(t *testing.T) {
-		if err := g.app().registry.Clients.EnableClient(t.Context(), registered.ID); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.app().registry.Clients.EnableClient(t.Context(), registered.ID))
 		if p := b.open(ofGone.path()); !accepted(p) {
 			t.Errorf("%d %s", p.status, p.body)
 		}
@@ -199,9 +193,7 @@ func TestA20WhatIsStoredOrDeclaredWorks(t *testing.T) {
 		ID: "old", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode},
 		Scopes: oauth.Scopes{"public"}, RedirectURIs: []string{"http://old.example/cb"},
 	}
-	if err := g.app().node.Store().AddClient(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Store().AddClient(t.Context(), old))
 	for id, uri := range map[string]string{"intra": "http://intra.example/cb", "old": "http://old.example/cb"} {
 		r := requestOf("pub")
 		r.clientID, r.redirectURI, r.scope = id, uri, "public"
@@ -228,9 +220,7 @@ func TestA42HostAndForwardedHeadersChangeNothing(t *testing.T) {
 	b := g.consented("ada@acme.example")
 	hostile := func(method, target, body, host string, headers ...string) page {
 		request, err := http.NewRequest(method, g.url+target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		request.Host = host
 		for pair := range slices.Chunk(headers, 2) {
 			request.Header.Add(pair[0], pair[1])

@@ -16,9 +16,7 @@ import (
 func startCanary(t *testing.T) (address string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	connections = new(atomic.Int64)
 	go func() {

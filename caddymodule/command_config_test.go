@@ -17,9 +17,7 @@ func TestCommandFindsTheAdminEndpoint(t *testing.T) {
 	t.Chdir(dir)
 	write := func(name, content string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	finds := func(name string, args ...string) {
 		t.Helper()

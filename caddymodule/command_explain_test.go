@@ -45,9 +45,7 @@ func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := g.run(test.text, "token", "explain")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if !strings.HasPrefix(out, test.verdict) {
 				t.Errorf("it says\n%s", out)
 			}

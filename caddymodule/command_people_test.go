@@ -83,7 +83,7 @@ func TestCommandUser(t *testing.T) {
 	}
 }
 
-// TestCommandUserJSON checks that --json prints JSON and never a hash.
+// TestCommandUserJSON checks that --json prints JSON and never a hash, and that a user without a password is told how to get one.
 func TestCommandUserJSON(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.ok("org", "add", "globex", "--name", "Globex")
@@ -100,25 +100,19 @@ func TestCommandUserJSON(t *testing.T) {
 	if all := decoded[[]userView](t, out); len(all) != 3 || strings.Contains(out, "$") {
 		t.Errorf("listed %s", out)
 	}
+	if _, err := g.run("", "org", "remove", "globex"); err == nil || err.Error() != "the organisation still has users: remove them first" {
+		t.Errorf("got %v", err)
+	}
+	if out := g.ok("user", "add", "--email", "dan@acme.example", "--id", "u-dan"); !strings.Contains(out, "caddy oauth user set-password u-dan --password-stdin") ||
+		!strings.Contains(out, "cannot sign in before a password is set") || printed(t, g.ok("user", "show", "u-dan"), "state") != "no password" {
+		t.Errorf("add printed\n%s", out)
+	}
 	of := decoded[[]userView](t, g.ok("user", "list", "--org", "acme", "--json"))
 	if len(of) != 1 || of[0].ID != "u-ada" || of[0].Source != "config" {
 		t.Errorf("of acme %+v", of)
 	}
 	if shown := decoded[userView](t, g.ok("user", "show", added.ID, "--json")); !reflect.DeepEqual(shown, added) {
 		t.Errorf("shown %+v, added %+v", shown, added)
-	}
-}
-
-// TestCommandUserWithoutPassword checks that adding a user without a password prints how to set one, and that `user show` reports that it
-// is missing.
-func TestCommandUserWithoutPassword(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	out := g.ok("user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "member", "--id", "u-bob")
-	if !strings.Contains(out, "caddy oauth user set-password u-bob --password-stdin") {
-		t.Errorf("add printed\n%s", out)
-	}
-	if state := printed(t, g.ok("user", "show", "u-bob"), "state"); state != "no password" {
-		t.Errorf("the state is %q", state)
 	}
 }
 
@@ -157,33 +151,6 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 		}
 		if out != "" {
 			t.Errorf("caddy oauth %q printed %s", test.args, out)
-		}
-	}
-}
-
-// TestCommandMintAndRevokeForAUser mints a token for a user, explains it, and revokes it by the family that the explanation names.
-func TestCommandMintAndRevokeForAUser(t *testing.T) {
-	g := startGatehouse(t, staffed)
-	token := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada", "--scope", "trusted"))
-	other := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada"))
-	server := strings.TrimSpace(g.ok("token", "mint", "--client", "conf"))
-	out, err := g.run(token, "token", "explain")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if printed(t, out, "subject") != "u-ada" || printed(t, out, "client") != "conf" || printed(t, out, "scope") != "trusted" {
-		t.Errorf("explain printed\n%s", out)
-	}
-	g.ok("token", "revoke", "--family", printed(t, out, "family"))
-	for i, want := range []int{http.StatusUnauthorized, http.StatusOK, http.StatusOK} {
-		if got := g.gate([]string{token, other, server}[i]); got != want {
-			t.Errorf("token %d after revoking the family of the first: %d, want %d", i, got, want)
-		}
-	}
-	g.ok("token", "revoke", "--user", "u-ada")
-	for i, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusOK} {
-		if got := g.gate([]string{token, other, server}[i]); got != want {
-			t.Errorf("token %d after revoking the user: %d, want %d", i, got, want)
 		}
 	}
 }

@@ -122,9 +122,7 @@ func TestP93ProvidersOutliveAReload(t *testing.T) {
 	if n := pooled(); n != 2 {
 		t.Errorf("%d providers are in the pool after a change", n)
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, caddy.Stop())
 	if n := pooled(); n != 0 {
 		t.Errorf("%d providers are in the pool in the end", n)
 	}

@@ -24,9 +24,7 @@ func TestS66HostSessionsAsOperatorsAndPeopleSeeThem(t *testing.T) {
 	signIn := sessions()[0].ID
 	s := g.app().node.Store()
 	f, err := s.Family(t.Context(), signIn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ids := make(map[string]string)
 	for _, host := range []string{"app.example.com", "wiki.example.com:8443"} {
 		at := *f

@@ -21,15 +21,3 @@ func TestClientAddWarnsOfAPrivateLogoutURI(t *testing.T) {
 		}
 	}
 }
-
-// TestUserAddWithoutAPassword checks that the output explains the missing password and that --force is a flag.
-func TestUserAddWithoutAPassword(t *testing.T) {
-	g := startPATs(t)
-	out := g.ok("user", "add", "--email", "new@acme.example")
-	if !strings.Contains(out, "cannot sign in before a password is set") {
-		t.Errorf("it says %q", out)
-	}
-	if _, err := g.run("", "token", "revoke", "--user", "nobody"); err == nil || !strings.Contains(err.Error(), "Use --force for a user") {
-		t.Errorf("it says %v", err)
-	}
-}

@@ -9,32 +9,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// refusedProfile holds the invalid forms of a user's profile members.
-var refusedProfile = refusedBlock{
-	adapted: []refusal{
-		{aUser("given_name"), `wrong argument count or unexpected line ending after 'given_name', at Caddyfile:7`},
-		{aUser("given_name Ada\ngiven_name Eve"), `given_name is set twice, at Caddyfile:8`},
-		{aUser("given_name \" \""), `user u-ada: given_name: write more than spaces, or leave it out, at Caddyfile:7`},
-		{aUser("family_name \"a\nb\""), `user u-ada: family_name: use at most 255 bytes of text without control characters, at Caddyfile:7`},
-		{aUser("locale en_GB"), `user u-ada: locale "en_GB": write a language tag like de or en-GB, at Caddyfile:7`},
-		{aUser("zoneinfo UTC+1:00"), `user u-ada: zoneinfo "UTC+1:00": write the name of a time zone like Europe/Berlin, at Caddyfile:7`},
-		{aUser("picture http://acme.example/a.png"), `user u-ada: picture "http://acme.example/a.png": write an https URL of at most 2048 bytes, without credentials, at Caddyfile:7`},
-		{aUser("picture javascript:alert(1)"), `user u-ada: picture "javascript:alert(1)": write an https URL of at most 2048 bytes, without credentials, at Caddyfile:7`},
-		{aUser("phone_verified"), `user u-ada: phone_number_verified needs a phone_number, at Caddyfile:3`},
-		{aUser("phone_verified yes"), `wrong argument count or unexpected line ending after 'yes', at Caddyfile:7`},
-		{aUser("email_verified no"), `wrong argument count or unexpected line ending after 'no', at Caddyfile:7`},
-		{aUser("address Berlin"), `wrong argument count or unexpected line ending after 'Berlin', at Caddyfile:7`},
-		{aUser("address {\ncity Berlin\n}"), `unknown address option "city", at Caddyfile:8`},
-		{aUser("address {\nlocality Berlin\nlocality Bonn\n}"), `locality is set twice, at Caddyfile:9`},
-		{aUser("address {\nlocality Berlin\n}\naddress {\ncountry DE\n}"), `address is set twice, at Caddyfile:10`},
-	},
-	json: []refusal{
-		{userMembers(`"picture":"http://a.example/","password_hash":"` + adaHash + `"`), `user "u-ada": picture "http://a.example/": write an https URL`},
-		{userMembers(`"phone":"1","password_hash":"` + adaHash + `"`), `unknown field "phone"`},
-		{userMembers(`"address":{"city":"Berlin"},"password_hash":"` + adaHash + `"`), `unknown field "city"`},
-	},
-}
-
 // TestA145ProfilesOnTheCommandLine: one member of a profile changed → that alone, tokens stay valid, the audit line has its name and no
 // value; a new address → not verified; malformed → 400.
 func TestA145ProfilesOnTheCommandLine(t *testing.T) {

@@ -9,41 +9,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// refusedStore holds the invalid forms of `store`.
-var refusedStore = refusedBlock{
-	adapted: []refusal{
-		{`store`, `wrong argument count or unexpected line ending after 'store', at Caddyfile:3`},
-		{`store postgres`, `store postgres needs a connection string, as in postgres://user@host/database, at Caddyfile:3`},
-		{`store postgres ""`, `the connection string is empty; is a variable unset?, at Caddyfile:3`},
-		{`store postgres postgres://db/x {
-			pool 4
-		}`, `pool "4": use a number of connections, 5 or more, at Caddyfile:4`},
-		{`store postgres postgres://db/x {
-			migrate on
-		}`, `migrate "on": use off, or leave it out, at Caddyfile:4`},
-		{`store sqlite {
-			pool 20
-		}`, `store sqlite has no option "pool", at Caddyfile:4`},
-		{`store sqlite a b`, `wrong argument count or unexpected line ending after 'b', at Caddyfile:3`},
-		{`store memory a`, `wrong argument count or unexpected line ending after 'a', at Caddyfile:3`},
-		{`store sqlite ""`, `the store's path is empty; is a variable unset?, at Caddyfile:3`},
-		{`store sqlite {http.request.uri.path}`, `{http.request.uri.path} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3`},
-		{`store file`, `unknown store "file": use sqlite, postgres or memory, at Caddyfile:3`},
-		{"store memory\nstore memory", `store is set twice, at Caddyfile:4`},
-	},
-	loaded: []namedRefusal{
-		{"store path unset", "store sqlite {env.GATEHOUSE_TEST_UNSET}", "store path: "},
-	},
-	json: []refusal{
-		{`"store":{"type":"postgres"}`, `store postgres needs a connection string`},
-		{`"store":{"type":"postgres","dsn":"postgres://db/x","pool":4}`, "a pool of 4 is too small: use 5 or more"},
-		{`"store":{"type":"postgres","dsn":"postgres://db/x","path":"x"}`, "store postgres has no path"},
-		{`"store":{"type":"sqlite","dsn":"postgres://db/x"}`, "store sqlite has no dsn"},
-		{`"store":{"type":"mysql"}`, `unknown store "mysql": use sqlite, postgres or memory`},
-		{`"store":{"type":"memory","path":"x"}`, "store memory has no path"},
-	},
-}
-
 // TestK7WarnedOfThePassword checks that a warning without the password is logged and that the configuration is accepted.
 func TestK7WarnedOfThePassword(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
@@ -72,9 +37,7 @@ func TestK7MisreadConfiguration(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "Caddyfile")
-			if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore postgres "+c.store+"\n}\n}\n"), 0o600))
 			_, err := runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 			if err == nil || strings.Contains(err.Error(), "S3") || strings.Contains(err.Error(), "cret") {
 				t.Errorf("got %v", err)

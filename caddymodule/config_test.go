@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -45,9 +46,7 @@ func validate(t *testing.T, caddyfile string) error {
 func validateJSON(t *testing.T, config []byte) error {
 	t.Helper()
 	var parsed *caddy.Config
-	if err := json.Unmarshal(config, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(config, &parsed))
 	before := node.InUse()
 	err := caddy.Validate(parsed)
 	if left := node.InUse() - before; left > 0 {
@@ -64,109 +63,105 @@ func wrapped(option, handler string) string {
 // refusal is an option and the text of its error.
 type refusal struct{ option, want string }
 
-// namedRefusal is a refusal with a name, for an option that does not show what is wrong.
-type namedRefusal struct{ name, option, want string }
-
-// refusedBlock holds the invalid forms of a block of the configuration.
-type refusedBlock struct {
-	// adapted are refused by the adapter within `oauth {`, from line 3 on. The issuer follows them.
-	adapted []refusal
-	// loaded are refused by `caddy validate`. The issuer precedes them. DIR is the directory of refusedFiles.
-	loaded []namedRefusal
-	// json are members of an app with an issuer that `caddy validate` refuses.
-	json []refusal
-}
-
-// refusedBlocks are the blocks of the oauth block. Each is in the test file of its block.
-var refusedBlocks = map[string]refusedBlock{
-	"issuer": refusedIssuer, "store": refusedStore, "keys": refusedKeys, "tokens": refusedTokens, "sessions": refusedSessions, "scope": refusedScope, "client": refusedClient, "openid": refusedOpenID, "profile": refusedProfile,
-	"people": refusedPeople, "sign_in": refusedSignIn, "trust": refusedTrust, "limits": refusedLimits, "pages": refusedPages,
-}
-
-// refusedFiles returns a directory of files that no setting can be read from, and sets variables of the same kind.
-func refusedFiles(t *testing.T) string {
+// refused returns the error of a Caddyfile from adapting or loading it.
+func refused(t *testing.T, caddyfile string) error {
 	t.Helper()
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"empty": "", "short": "tooshort", "pem": "-----BEGIN PRIVATE KEY-----\nMC4CAQ==", "plain": "correct-horse\n",
-		"text.png": "no image", "page.svg": "<html/>", "large.svg": "<svg>" + strings.Repeat(" ", 64<<10) + "</svg>",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	config, err := adapt(caddyfile)
+	if err != nil {
+		return err
 	}
-	directory := filepath.Join(dir, "directory.png")
-	if err := os.Mkdir(directory, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GATEHOUSE_TEST_EMPTY", "")
-	t.Setenv("GATEHOUSE_TEST_PEM", "-----BEGIN PRIVATE KEY-----")
-	t.Setenv("GATEHOUSE_TEST_HTTP", "http://api.example.com")
-	t.Setenv("GATEHOUSE_TEST_FOLDER", directory)
-	return dir
+	return validateJSON(t, config)
 }
 
-// checkRefused checks that an error of `caddy validate` contains the text and no secret.
-func checkRefused(t *testing.T, err error, want string) {
+// checkPlace checks that an error has the text with the line at its end, and names no other position.
+func checkPlace(t *testing.T, err error, want string, line int) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) {
+	if want = fmt.Sprintf("%s, at Caddyfile:%d", want, line); err == nil || !strings.HasSuffix(err.Error(), want) || strings.Count(err.Error(), "Caddyfile:") != 1 {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	if err != nil && (strings.Contains(err.Error(), "PRIVATE KEY") || strings.Contains(err.Error(), "correct-horse")) {
-		t.Errorf("the error tells the secret: %v", err)
-	}
 }
 
-// TestProvisionRefuses runs `caddy validate` on configurations that adapt but cannot be served. The errors name what is wrong.
-func TestProvisionRefuses(t *testing.T) {
+// inOAuth returns an oauth block whose options begin on line 4.
+func inOAuth(options ...string) string {
+	return "{\n\toauth {\n\t\tissuer https://a.example\n" + strings.Join(options, "\n") + "\n\t}\n}\n"
+}
+
+// gateOf returns an oauth block without an issuer, whose options begin on line 3.
+func gateOf(options ...string) string {
+	return "{\n\toauth {\n" + strings.Join(options, "\n") + "\n\t}\n}\n"
+}
+
+// trustLines returns a `trust` of three lines.
+func trustLines(name, issuer string) string {
+	return "trust " + name + " " + issuer + " {\naudience x\n}"
+}
+
+// introspecting returns a `trust` of six lines.
+func introspecting(name string) string {
+	return "trust " + name + " https://" + name + ".example {\naudience a\nintrospection https://" + name + ".example/i {\nclient gw 0123456789\n}\n}\n"
+}
+
+// adaHash is a bcrypt hash of the password "correct-horse" with the minimum cost.
+const adaHash = "$2a$04$jxx5KdE/HQJA3PCznHrn5uJ5yfnQY/KKEbMxaxqg8rcb5gMim3g1y"
+
+// aUser returns a user that is valid except for lines.
+func aUser(lines string) string {
+	return "user u-ada {\nemail ada@acme.example\npassword " + adaHash + "\norganisation acme\n" + lines + "\n}"
+}
+
+// TestG78ErrorsOfTheConfigurationSayWhere: an error that shows when Caddy adapts or loads a configuration → refused with file and line. Package configuration
+// has the settings of the oauth block.
+func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	emptyHome(t)
-	dir := refusedFiles(t)
-	for block, refused := range refusedBlocks {
-		for _, r := range refused.loaded {
-			t.Run(block+"/"+r.name, func(t *testing.T) {
-				checkRefused(t, validate(t, wrapped(strings.ReplaceAll(r.option, "DIR", dir), "")), r.want)
-			})
-		}
-	}
-	for _, test := range []struct{ name, caddyfile, want string }{
-		{"issuer missing", "{\n\tadmin off\n\toauth {\n\t}\n}\n", "oauth: issuer is missing"},
-		{"issuer unset", "{\n\toauth {\n\t\tissuer {env.GATEHOUSE_TEST_UNSET}\n\t}\n}\n", "oauth: issuer: "},
-		{"issuer not https", "{\n\toauth {\n\t\tissuer {env.GATEHOUSE_TEST_HTTP}\n\t}\n}\n", "must be https"},
-		{"scope of protect", wrapped("", "protect orders"), `protect: unknown scope "orders": declare it first`},
-		{"scope of require", wrapped("", "protect {\nrequire scope orders\n}"), `unknown scope "orders": declare it first`},
-		{"scope of any_scope", wrapped("", "protect {\nrequire any_scope public orders\n}"), `unknown scope "orders": declare it first`},
-		{"audience of protect unset", wrapped("", "protect {\naudience {env.GATEHOUSE_TEST_UNSET}\n}"), "protect: audience: "},
-		{"forward twice", wrapped("", "protect {\nforward X-User sub\nforward x-user client_id\n}"), "forward X-User is there twice"},
-		{"forward nothing", wrapped("", "protect {\nforward X-User \"\"\n}"), "forward X-User: the claim is missing"},
-		{"alias taken", wrapped("", "oauth_server {\ntoken_alias /.well-known/oauth-authorization-server\n}"), "the issuer answers there already"},
-		{"protect without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\tprotect\n}\n", "protect needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
-		{"oauth_server without issuer", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server\n}\n", "oauth_server needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`"},
+	logo := filepath.Join(t.TempDir(), "logo.png")
+	check(t, os.WriteFile(logo, []byte("no image"), 0o600))
+	trusting := gateOf(trustLines("corp", "https://l.example")) // six lines
+	protect := func(lines string) string { return "http://localhost:1 {\nprotect {\n" + lines + "\n}\n}\n" }
+	for _, test := range []struct {
+		name, caddyfile, want string
+		line                  int
+	}{
+		{"issuer missing in two blocks", "{\n\tadmin off\n\toauth {\n\t\tscope x\n\t}\n\toauth {\n\t\tscope y\n\t}\n}\n", "for a gate that issues nothing", 3},
+		{"faulty oauth block before oauth_server", gateOf() + "http://localhost:1 {\n\toauth_server\n}\n", "for a gate that issues nothing", 2},
+		{"type of a client", inOAuth("client a s {", "type secret", "}"), `client a: unknown client type "secret": use confidential, public or native`, 5},
+		{"scope of a client", inOAuth("client a s {", "scopes orders.write", "}"), `oauth: client "a": unknown scope "orders.write": declare it first`, 5},
+		{"two names for one issuer in two blocks", gateOf(trustLines("a", "https://l.example"), "}", "oauth {", trustLines("b", "https://l.example")), "oauth: trust b: trust a has the same issuer", 8},
+		{"an issuer of many tenants", inOAuth("sign_in {\nprovider entra https://login.microsoftonline.com/common/v2.0 {\nclient gw {env.HOME}\n}\n}"),
+			"provider entra: https://login.microsoftonline.com/common/v2.0 stands for many tenants: write the URL of yours, https://login.microsoftonline.com/<tenant id>/v2.0", 5},
+		{"protect without an oauth block", "http://localhost:1 {\n\thandle /x/* {\n\t\tprotect\n\t}\n}\n", "protect needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`", 3},
+		{"oauth_server without an oauth block", "{\n\tadmin off\n}\nhttp://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "oauth_server needs an oauth block in the global options, with `issuer`, `trust` or `sign_in`", 5},
+		{"readiness without an issuer", trusting + "http://localhost:1 {\n\toauth_server {\n\t\tready\n\t}\n}\n", "token_alias and ready need an issuer: add `issuer https://…` to the oauth block", 9},
+		{"alias that is taken", inOAuth() + "http://localhost:1 {\n\toauth_server {\n\t\ttoken_alias /.well-known/oauth-authorization-server\n\t}\n}\n", "token_alias /.well-known/oauth-authorization-server: the issuer answers there already", 8},
+		{"scope of protect", inOAuth() + "http://localhost:1 {\nprotect orders\n}\n", `protect: unknown scope "orders": declare it first`, 8},
+		{"scope of require", inOAuth() + protect("require scope orders"), `unknown scope "orders": declare it first`, 8},
+		{"scope of any_scope", inOAuth() + protect("require any_scope public orders"), `unknown scope "orders": declare it first`, 8},
+		{"scope that is none", trusting + protect("issuer corp\nrequire scope a\"b"), "is no scope", 9},
+		{"audience of protect unset", inOAuth() + protect("audience {env.GATEHOUSE_TEST_UNSET}"), "protect: audience: evaluated placeholder {env.GATEHOUSE_TEST_UNSET} is empty", 8},
+		{"forward twice", inOAuth() + protect("forward X-User sub\nforward x-user client_id"), "forward X-User is there twice", 8},
+		{"forward nothing", inOAuth() + protect("forward X-User \"\""), "forward X-User: the claim is missing", 8},
+		{"an issuer that nobody trusts", inOAuth(trustLines("corp", "https://l.example")) + protect("issuer nobody"), "issuer nobody is not known: there is no `trust nobody` in the oauth block", 10},
+		{"self without an issuer", trusting + protect("issuer self"), "there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust", 9},
+		{"no issuer named in a gate that issues nothing", trusting + protect(""), "there is no issuer of our own: add `issuer https://…` to the oauth block, or write `issuer <name>` with the name of a trust", 9},
+		{"two that introspect", gateOf(introspecting("corp")+introspecting("other")) + protect("issuer corp other"), "both have an introspection: nobody could tell whose an opaque token is, and it would be shown to the wrong one", 19},
 	} {
-		t.Run(test.name, func(t *testing.T) { checkRefused(t, validate(t, test.caddyfile), test.want) })
+		t.Run(test.name, func(t *testing.T) { checkPlace(t, refused(t, test.caddyfile), test.want, test.line) })
+	}
+	if err := refused(t, inOAuth("pages {", "logo "+logo, "}")); err == nil || !strings.HasSuffix(err.Error(), "logo: the file is no image/png, at Caddyfile:5") {
+		t.Errorf("a logo that is no image: %v", err)
 	}
 }
 
 // TestProvisionRefusesJSON checks that invalid JSON gets the same errors as an invalid Caddyfile.
 func TestProvisionRefusesJSON(t *testing.T) {
 	emptyHome(t)
-	const good = `"issuer":"https://a.example"`
-	app := func(members string) string { return `{"admin":{"disabled":true},"apps":{"oauth":{` + members + `}}}` }
 	protect := func(members string) string {
-		return `{"admin":{"disabled":true},"apps":{"oauth":{` + good + `},"http":{"servers":{"s":{"listen":[":1"],"routes":[{"handle":[{"handler":"oauth_protect",` + members + `}]}]}}}}}`
+		return `{"admin":{"disabled":true},"apps":{"oauth":{"issuer":"https://a.example"},"http":{"servers":{"s":{"listen":[":1"],"routes":[{"handle":[{"handler":"oauth_protect",` + members + `}]}]}}}}}`
 	}
 	server := func(members string) string {
 		return strings.Replace(protect(members), "oauth_protect", "oauth_server", 1)
 	}
-	for block, refused := range refusedBlocks {
-		for _, r := range refused.json {
-			t.Run(block+"/"+r.option, func(t *testing.T) {
-				checkRefused(t, validateJSON(t, []byte(app(good+","+r.option))), r.want)
-			})
-		}
-	}
 	for _, test := range []struct{ config, want string }{
-		{app(`"issuer":"http://a.example"`), "must be https"},
-		{app(`"issuer":"{http.request.host}"`), "issuer: {http.request.host} comes from the request"},
+		{`{"admin":{"disabled":true},"apps":{"oauth":{"issuer":"http://a.example"}}}`, "must be https"},
 		{protect(`"require":[{"roles":["boss"]}]`), `unknown role "boss": use admin, group_manager, business_manager or member`},
 		{server(`"token_alias":"token"`), `token_alias "token": use one exact path`},
 		{server(`"token_alias":"/oauth/token2"`), "token_alias /oauth/token2: paths below /oauth/ are the issuer's own"},
@@ -188,22 +183,10 @@ func TestProvisionRefusesJSON(t *testing.T) {
 		{protect(`"anonymous":[{"path":["/a","/*"]}]`), "matches every request"},
 		{protect(`"anonymos":[]`), `unknown field "anonymos"`},
 	} {
-		t.Run(test.config, func(t *testing.T) { checkRefused(t, validateJSON(t, []byte(test.config)), test.want) })
+		if err := validateJSON(t, []byte(test.config)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.config, err, test.want)
+		}
 	}
-}
-
-// readMembers reads an app with an issuer and the given members.
-func readMembers(t *testing.T, members string) configuration.Settings {
-	t.Helper()
-	app := new(App)
-	if err := json.Unmarshal([]byte(`{"issuer":"https://a.example"`+members+`}`), app); err != nil {
-		t.Fatal(err)
-	}
-	s, err := app.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // TestProvisionIsOffline validates a configuration that has effects when it starts: nothing appears in Caddy's directories or at the
@@ -214,7 +197,7 @@ func TestProvisionIsOffline(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_KEK", strings.Repeat("ab", 32))
 	addr := freeAddr(t)
 	for _, store := range []string{"", "store sqlite " + state + "/oauth.db\n", "store memory\n"} {
-		caddyfile := strings.ReplaceAll(wrapped(store+"keys {\nencrypt_with {env.GATEHOUSE_TEST_KEK}\n}\nclient a s\n"+withPassword(adaHash),
+		caddyfile := strings.ReplaceAll(wrapped(store+"keys {\nencrypt_with {env.GATEHOUSE_TEST_KEK}\n}\nclient a s\n"+"organisation acme\n"+aUser(""),
 			"oauth_server\nprotect public {\nanonymous /x\n}\nreverse_proxy 127.0.0.1:2"), "localhost:1", addr)
 		if err := validate(t, caddyfile); err != nil {
 			t.Error(err)
@@ -254,4 +237,33 @@ func listenable(addr string) error {
 		return err
 	}
 	return listener.Close()
+}
+
+func TestGateOnlyIsValid(t *testing.T) {
+	emptyHome(t)
+	for name, caddyfile := range map[string]string{
+		"two issuers on a route": "{\nadmin off\noauth {\n" + introspecting("corp") + "trust other https://o.example/realms/x {\naudience a b\nalgorithms EdDSA\ntyp at+jwt JWT none\njwks_uri https://keys.example/o\nmax_stale 1h\n}\n}\n}\n" +
+			"http://127.0.0.1:18999 {\nprotect {\nissuer corp other\naudience c\nrequire /x/* scope any.thing\n}\nrespond 204\n}\n",
+		"beside our own": "{\nadmin off\noauth {\nissuer https://a.example\n" + introspecting("corp") + "}\n}\n" +
+			"http://127.0.0.1:18999 {\nprotect {\nissuer corp self\ntoken_from cookie accessToken\n}\nrespond 204\n}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := validate(t, caddyfile); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestP91AnOrganisationThatNobodyHas checks that loading fails if neither the configuration nor the store has the organisation.
+func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
+	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"
+	with := strings.Replace(site, "ORG", "sign_in {\nprovider corp https://login.example {\nclient gw {env.HOME}\ncreate organisation acme\n}\n}", 1)
+	g := startGatehouse(t, strings.Replace(with, "organisation acme", "", 1))
+	err := g.tryReload(with)
+	if err == nil || !strings.Contains(err.Error(), "provider corp: there is no organisation \"acme\": declare it, or add it with `caddy oauth org add`, at Caddyfile:6") {
+		t.Errorf("got %v", err)
+	}
+	g.ok("org", "add", "acme", "--name", "Acme")
+	g.reload(with)
 }

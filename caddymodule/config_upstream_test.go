@@ -37,9 +37,7 @@ func TestG93AssertionHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := adapt(configVars(t).Replace(siteWith("", "	protect {\n		streams keep\n	}\n	reverse_proxy UPSTREAM")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			config = []byte(strings.Replace(string(config), `"streams":"keep"`, test.option, 1))
 			if err := caddy.Load(config, true); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
@@ -79,31 +77,4 @@ func tryConfiguration(t *testing.T, caddyfile string) error {
 		_ = caddy.Stop()
 	}
 	return err
-}
-
-// refusedUpstream are invalid forms within `protect`, refused with file and line.
-var refusedUpstream = []refusal{
-	{"{\nforward assertion\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},
-	{"{\nforward assertion X-A b c\n}", "write it as `forward assertion <Header> [<audience>]`, at Caddyfile:3"},
-	{"{\nforward assertion X-A\nforward assertion X-B\n}", "forward assertion is there twice, at Caddyfile:4"},
-	{"{\nforward assertion Authorization\n}", "forward assertion Authorization: an assertion cannot be written into this header, at Caddyfile:3"},
-	{"{\nforward assertion \"X A\"\n}", "forward assertion X A: an assertion cannot be written into this header, at Caddyfile:3"},
-	{"{\nforward assertion X-Forwarded-User https://a.example\n}", "forward assertion X-Forwarded-User: an assertion cannot be written into this header, at Caddyfile:3"},
-	{"{\nforward assertion X-A \"\"\n}", "forward assertion: the audience is empty; is a variable unset?, at Caddyfile:3"},
-	{"{\nforward assertion X-A {header.X-Aud}\n}", "{http.request.header.X-Aud} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3"},
-	{"{\nupstream_token swap\n}", "upstream_token swap needs the audience of the upstream, at Caddyfile:3"},
-	{"{\nupstream_token swap \"\"\n}", "upstream_token swap: the audience is empty; is a variable unset?, at Caddyfile:3"},
-	{"{\nupstream_token swap a b\n}", "wrong argument count or unexpected line ending after 'b', at Caddyfile:3"},
-	{"{\nupstream_token strip a\n}", "wrong argument count or unexpected line ending after 'a', at Caddyfile:3"},
-	{"{\nupstream_token swap {http.request.host}\n}", "{http.request.host} comes from the request: use {env.NAME} or {file./path}, at Caddyfile:3"},
-	{"{\nupstream_token swap a\nupstream_token strip\n}", "upstream_token is set twice, at Caddyfile:4"},
-}
-
-func TestAdaptRefusesWhatTheUpstreamCannotGet(t *testing.T) {
-	for _, r := range refusedUpstream {
-		t.Run(r.option, func(t *testing.T) {
-			_, err := adapt("http://a.example {\n\tprotect " + r.option + "\n}\n")
-			checkRefusal(t, err, "parsing caddyfile tokens for 'protect': "+r.want)
-		})
-	}
 }

@@ -396,16 +396,12 @@ func TestA83BetweenPageAndDecision(t *testing.T) {
 			c, _, err := registry.Clients.AddClient(t.Context(), store.Client{
 				Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			r := requestOf("pub")
 			r.clientID, r.redirectURI, r.scope = c.ID, "https://gone.example/cb", ""
 			b := g.consented("ada@acme.example")
 			page := b.open(r.path())
-			if err := change(c.ID); err != nil {
-				t.Fatal(err)
-			}
+			check(t, change(c.ID))
 			for _, decision := range []string{"allow", "deny"} {
 				holdRefusal(t, b.decide(page, decision))
 			}

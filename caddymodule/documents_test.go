@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,44 +12,91 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// whole matches a Caddyfile in a document that begins with its global options.
-var whole = regexp.MustCompile("(?ms)^```caddyfile\n(\\{\n.*?)^```$")
+// sample is a Caddyfile, or a part of one, from the documentation.
+type sample struct{ place, text string }
 
-// TestDocumentedCaddyfiles checks that the Caddyfiles of the documents are formatted and that Caddy accepts them.
-func TestDocumentedCaddyfiles(t *testing.T) {
-	emptyHome(t)
+// printedCaddyfiles returns all samples: those of the pages, and the examples.
+func printedCaddyfiles(t *testing.T) (all []sample) {
+	t.Helper()
+	pages := []string{"../README.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/guides/*.md", "../docs/decisions/*.md"} {
+		found, err := filepath.Glob(pattern)
+		check(t, err)
+		pages = append(pages, found...)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		check(t, err)
+		for i, block := range regexp.MustCompile("(?ms)^( *)```caddyfile\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
+			all = append(all, sample{fmt.Sprintf("%s, block %d", filepath.Base(page), i+1), strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")[1:]})
+		}
+	}
+	examples, err := filepath.Glob("../examples/*/Caddyfile")
+	check(t, err)
+	for _, example := range append(examples, exampleFile) {
+		text, err := os.ReadFile(example)
+		check(t, err)
+		all = append(all, sample{example, string(text)})
+	}
+	return all
+}
+
+// whole returns a Caddyfile with the sample in its place. It returns "" if the sample has no routes.
+func (p sample) whole() string {
+	const withOAuth = "{\n\toauth {\n\t\tissuer https://auth.example.com\n\t\tstore memory\n\t\tscope mcp:use \"Use the tools\"\n\t\tscope mcp:write \"Write\"\n\t}\n}\n\n"
+	text := p.text
+	for strings.HasPrefix(text, "#") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	switch first, _, _ := strings.Cut(text, "\n"); {
+	case strings.HasPrefix(first, "{"):
+		return p.text
+	case strings.HasPrefix(first, "handle "):
+		text = "app.example.com {\n" + text + "}\n"
+	case strings.HasPrefix(first, "\t"):
+		proxy := ""
+		if !strings.Contains(text, "reverse_proxy ") {
+			proxy = "\treverse_proxy 127.0.0.1:3000\n"
+		}
+		text = "app.example.com {\n" + text + proxy + "}\n"
+	case !strings.HasSuffix(strings.Fields(first)[0], ".example.com"):
+		return "" // a part of an oauth block, or of a directive
+	}
+	return withOAuth + text
+}
+
+// alignment is space between words that makes columns of them.
+var alignment = regexp.MustCompile(`(\S) {2,}`)
+
+// TestV4PrintedCaddyfiles: every Caddyfile in pages and examples is formatted, valid, and warned of nothing that fails open. That a verdict
+// is true of requests, TestG83WhatProtectsWhat checks, and of all spellings of their paths, the rows G59 to G66.
+func TestV4PrintedCaddyfiles(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "kek")
-	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
+	check(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
+	env := []string{"CORP_KEY=0123456789abcdef", "ADA_HASH=" + peopleHash(), "BEN_HASH=" + peopleHash(), "GATEHOUSE_DSN=postgres://gatehouse@127.0.0.1/gatehouse", "LDAP_PASSWORD=" + confSecret}
+	for _, name := range []string{"BILLING", "PORTAL", "PARTNER", "SHOP", "ORDERS", "GOOGLE", "ENTRA", "KEYCLOAK", "GITHUB"} {
+		env = append(env, name+"_SECRET="+confSecret)
 	}
-	t.Setenv("BILLING_SECRET", confSecret)
-	t.Setenv("PORTAL_SECRET", confSecret)
-	t.Setenv("PARTNER_SECRET", confSecret)
-	t.Setenv("SHOP_SECRET", confSecret)
-	for _, provider := range []string{"GOOGLE", "ENTRA", "KEYCLOAK", "GITHUB"} {
-		t.Setenv(provider+"_SECRET", confSecret)
-	}
-	t.Setenv("ADA_HASH", peopleHash())
-	t.Setenv("BEN_HASH", peopleHash())
-	t.Setenv("GATEHOUSE_DSN", "postgres://gatehouse@127.0.0.1/gatehouse")
 	found := 0
-	for _, document := range []string{"../README.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md", "../docs/guides/sign-in-with.md"} {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
+	for _, p := range printedCaddyfiles(t) {
+		text := p.whole()
+		if text == "" {
+			continue
 		}
-		for _, block := range whole.FindAllStringSubmatch(string(text), -1) {
-			found++
-			if formatted := string(caddyfile.Format([]byte(block[1]))); formatted != block[1] {
-				t.Errorf("%s: format this:\n%s", document, block[1])
+		found++
+		t.Run(p.place, func(t *testing.T) {
+			if aligned := alignment.ReplaceAllString(p.text, "$1 "); strings.HasPrefix(p.text, "{") && string(caddyfile.Format([]byte(p.text))) != aligned {
+				t.Errorf("format this:\n%s", p.text)
 			}
-			config := strings.NewReplacer("/run/secrets/kek", key).Replace(block[1])
-			if err := validate(t, config); err != nil {
-				t.Errorf("%s: %v in\n%s", document, err, block[1])
+			text := strings.NewReplacer("/run/secrets/kek", key, "ca            /etc/ssl/certs/company-ca.pem", "").Replace(text)
+			for _, warning := range warnedOf(t, text, env...) {
+				if !strings.Contains(warning, "signing keys are stored in the clear") && !strings.Contains(warning, "oauth_server") {
+					t.Error(warning)
+				}
 			}
-		}
+		})
 	}
-	if found < 3 {
+	if found < 30 {
 		t.Errorf("only %d Caddyfiles were found: is the pattern still right?", found)
 	}
 }
@@ -63,19 +111,13 @@ var (
 // TestDocumentedLinks checks that each link between pages leads to an existing file and heading.
 func TestDocumentedLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	texts, anchors := map[string]string{}, map[string]bool{}
 	guides, err := filepath.Glob("../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, path := range append(slices.Concat(pages, guides), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		texts[path] = fenced.ReplaceAllString(string(text), "")
 		for _, h := range heading.FindAllStringSubmatch(texts[path], -1) {
 			anchors[path+"#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
@@ -104,16 +146,12 @@ func TestDocumentedTables(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages = append(pages, found...)
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		lines := append(strings.Split(fenced.ReplaceAllString(string(text), ""), "\n"), "")
 		for i, line := range lines[:len(lines)-1] {
 			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) && !tableRule.MatchString(lines[i+1]) {

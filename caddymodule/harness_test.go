@@ -185,7 +185,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // check ends the test when there is an error.
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

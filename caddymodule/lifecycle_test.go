@@ -64,9 +64,7 @@ func withKEK(name string) string {
 
 func (g *gatehouse) writeKEK(name, key string) {
 	g.t.Helper()
-	if err := os.WriteFile(g.vars.Replace("DIR/"+name), []byte(key+"\n"), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, os.WriteFile(g.vars.Replace("DIR/"+name), []byte(key+"\n"), 0o600))
 }
 
 // TestRestartKeepsEverything restarts Caddy and compares keys, clients, secrets, marks and revocations.
@@ -204,13 +202,12 @@ func TestF19InvalidReloads(t *testing.T) {
 		if a, b := g.gate(token), g.gate(g.token()); a != 200 || b != 200 {
 			t.Fatalf("after broken configuration %d the gate answers %d and %d", i%len(broken), a, b)
 		}
+		g.must(200, "GET", "/oauth/clients/conf", ``)
 	}
 	if pooled := node.InUse(); pooled != 1 {
 		t.Errorf("%d nodes are in the pool", pooled)
 	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, caddy.Stop())
 	if !admin.IsNewest(nil) {
 		t.Error("operators still reach a configuration that was stopped")
 	}
@@ -233,9 +230,7 @@ func TestF20Switching(t *testing.T) {
 	}
 	g.reload(strings.Replace(durableSite, "issuer http", "keys {\n\t\t\talgorithm RS256\n\t\t}\n\t\tissuer http", 1))
 	clock.advance(keys.Lead) // until then the new key is only published
-	if err := g.app().node.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Refresh(t.Context()))
 	second := g.token()
 	if a, b := g.gate(first), g.gate(second); a != 200 || b != 200 {
 		t.Errorf("another algorithm: %d and %d", a, b)
@@ -260,9 +255,7 @@ func TestF27BeforeStart(t *testing.T) {
 	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
 		"UPSTREAM", "127.0.0.1:2", "output file LOG", "output discard").Replace(site))
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wellFormed := b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
 	var asked sync.WaitGroup // concurrently: each waits for a start that never happens
 	for name, test := range map[string]struct {
@@ -310,26 +303,16 @@ var form = map[string]string{"Content-Type": "application/x-www-form-urlencoded"
 func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
 	t.Helper()
 	config, err := adapt(caddyfile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var parsed *caddy.Config
-	if err := json.Unmarshal(config, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(config, &parsed))
 	ctx, err := caddy.ProvisionContext(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	app, err := ctx.App("oauth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = app.(*App).Cleanup() })
 	httpApp, err := ctx.App("http")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var server *caddyhttp.Server
 	for _, server = range httpApp.(*caddyhttp.App).Servers {
 	}
@@ -347,9 +330,7 @@ func provisioned(t *testing.T, addr, caddyfile string) func(method, path, body s
 func sum(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
@@ -428,13 +409,9 @@ func TestK6KeyEncryptionKey(t *testing.T) {
 func privateScalar(t *testing.T, pkcs8 []byte) []byte {
 	t.Helper()
 	key, err := x509.ParsePKCS8PrivateKey(pkcs8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	scalar, err := key.(*ecdsa.PrivateKey).Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return scalar
 }
 
@@ -446,6 +423,11 @@ func TestK7NoSecretOutside(t *testing.T) {
 	g.writeKEK("kek", kek)
 	g.reload(strings.Replace(withKEK("kek"), "client pub", "client env {env.GATEHOUSE_TEST_CREDENTIAL}\n\t\tclient pub", 1))
 	added := member(t, g.must(201, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`), "client_secret")
+	second := member(t, g.must(200, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`), "client_secret")
+	minted := member(t, g.must(201, "POST", "/oauth/tokens", `{"client":"acme"}`), "access_token")
+	if added == "" || second == "" || minted == "" {
+		t.Fatal("a secret is missing")
+	}
 	for id, secret := range map[string]string{"conf": confSecret, "other": "other-" + confSecret, "env": "from-the-environment-0123456789", "acme": added} {
 		if status, token := g.tokenFor(id, secret); status != 200 || g.gate(token) != 200 {
 			t.Fatalf("client %s: %d", id, status)
@@ -462,12 +444,10 @@ func TestK7NoSecretOutside(t *testing.T) {
 	_, _, jwks := g.get("/oauth/jwks", "")
 	_, _, config := g.operate("GET", "/config/", ``)
 	autosaved, err := os.ReadFile(caddy.ConfigAutosavePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := map[string]string{"jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs(),
+	check(t, err)
+	places := map[string]string{"answers": g.must(200, "GET", "/oauth/clients", ``) + g.must(200, "GET", "/oauth/clients/acme", ``), "jwks": jwks, "/config/": config, "autosave.json": string(autosaved), "logs": g.logs(),
 		"metrics": g.scrape(), "keys": g.ok("keys", "list") + g.must(200, "GET", "/oauth/keys", ``) + rotated}
-	for place, want := range map[string]string{"jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit",
+	for place, want := range map[string]string{"answers": "acme", "jwks": `"kid"`, "/config/": `"secret_sha256"`, "autosave.json": `"secret_sha256"`, "logs": "oauth.audit",
 		"metrics": "gatehouse_", "keys": "superseded"} {
 		if !strings.Contains(places[place], want) {
 			t.Errorf("%s lacks %s, so this test looks in the wrong place:\n%s", place, want, places[place])
@@ -478,12 +458,19 @@ func TestK7NoSecretOutside(t *testing.T) {
 			t.Errorf("the JWKS holds %s", member)
 		}
 	}
-	secrets := []string{confSecret, added, "from-the-environment-0123456789", kek, "PRIVATE KEY"}
+	secrets := []string{added, second, minted, kek, "PRIVATE KEY"}
+	for _, secret := range []string{confSecret, "from-the-environment-0123456789", added, second} {
+		digest := oauth.NewSecret(secret).Digest()
+		for _, form := range []string{fmt.Sprintf("%x", digest), fmt.Sprintf("%X", digest), b64(digest[:])} {
+			if at := places["answers"] + places["logs"]; strings.Contains(at, form) || strings.Contains(at, secret) {
+				t.Errorf("%s is shown", form)
+			}
+		}
+		secrets = append(secrets, secret)
+	}
 	for _, key := range keys {
 		clear, err := key.Stored(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		scalar := privateScalar(t, clear.Private)
 		secrets = append(secrets, hex.EncodeToString(scalar), new(big.Int).SetBytes(scalar).String(),
 			base64.StdEncoding.EncodeToString(scalar)[:40], base64.RawURLEncoding.EncodeToString(scalar), string(scalar),

@@ -166,31 +166,6 @@ func TestT179ACodeUsedTwiceEndsWhatItGave(t *testing.T) {
 	g.refused(r.refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
 }
 
-// TestT178AnIDTokenIsNoCredential: an ID token at the gate, userinfo, token info → 401; as code or refresh token → invalid_grant;
-// introspected → inactive; revoked → nothing ends.
-func TestT178AnIDTokenIsNoCredential(t *testing.T) {
-	g := startOpenID(t)
-	r := openIDRequestOf("conf", "openid trusted refresh_token")
-	got := g.userTokens(r, "ada@acme.example")
-	if g.alive(got.IDToken) {
-		t.Error("the gate takes it")
-	}
-	for _, path := range []string{"/oauth/userinfo", "/oauth/token/info"} {
-		if status, _, _ := g.get(path, got.IDToken); status != http.StatusUnauthorized {
-			t.Errorf("%s: %d", path, status)
-		}
-	}
-	g.refused(r.exchange(got.IDToken), http.StatusBadRequest, "invalid_grant")
-	g.refused(r.refresh(got.IDToken), http.StatusBadRequest, "invalid_grant")
-	client := url.Values{"token": {got.IDToken}, "client_id": {"conf"}, "client_secret": {confSecret}}
-	if _, _, body := g.post("/oauth/introspect", client); body != `{"active":false}` {
-		t.Errorf("introspection: %s", body)
-	}
-	if status, _, _ := g.post("/oauth/revoke", client); status != http.StatusOK || !g.alive(got.AccessToken) {
-		t.Errorf("revocation: %d", status)
-	}
-}
-
 // TestT193TheDiscoveryDocument: discovery with foreign Host or forwarded headers → the configured issuer, also for an issuer with a path.
 func TestT193TheDiscoveryDocument(t *testing.T) {
 	for _, path := range []string{"", "/auth"} {

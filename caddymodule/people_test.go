@@ -172,9 +172,7 @@ func (g *gatehouse) addUser(email, organisation string, role store.Role) string 
 	user, err := g.app().registry.People.AddUser(context.Background(), store.User{
 		Email: email, Organisation: organisation, Role: role, PasswordHash: oauth.NewSecret(peopleHash()),
 	}, oauth.Secret{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return user.ID
 }
 
@@ -237,9 +235,7 @@ func (b *browser) cookie(name string) string {
 func nodes(t *testing.T, p page) iter.Seq[*html.Node] {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(p.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return root.Descendants()
 }
 

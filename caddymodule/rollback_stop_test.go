@@ -21,9 +21,7 @@ func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	g.must(204, "POST", "/oauth/backup", `{"path":"`+backup+`"}`)
 	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
 	g.stop()
-	if err := os.Rename(backup, g.database()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(backup, g.database()))
 	g.reload(durableSite)
 	if n := strings.Count(g.logs(), putBackLine); n != 1 {
 		t.Errorf("the log tells of it %d times", n)
@@ -41,12 +39,8 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	if !e.Life.Enter() {
 		t.Fatal("it lets nobody in")
 	}
-	if err := e.Destruct(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Destruct())
+	check(t, e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}))
 	now := g.progress()
 	e.Life.Leave()
 	g.eventually("the marker has it", func() bool { return isMarked(now) })
@@ -94,13 +88,9 @@ func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.stop()
 	for _, file := range append(markers(t), g.database()) {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(file))
 	}
-	if err := os.WriteFile(g.database(), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.database(), nil, 0o600))
 	g.reload(durableSite)
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)
@@ -112,9 +102,7 @@ func TestK4EmptyDatabaseBesideAnothersMarker(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
 	g.stop()
-	if err := os.WriteFile(g.vars.Replace("DIR/state/other.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.vars.Replace("DIR/state/other.db"), nil, 0o600))
 	g.reload(strings.Replace(durableSite, "state/oauth.db", "state/other.db", 1))
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)

@@ -207,27 +207,19 @@ func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	db := besideAt(t, g.vars.Replace("DIR/x.db"))
 	rows := func() map[string]int {
 		tables, err := db.Query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var names []string
 		for tables.Next() {
 			var name string
-			if err := tables.Scan(&name); err != nil {
-				t.Fatal(err)
-			}
+			check(t, tables.Scan(&name))
 			names = append(names, name)
 		}
-		if err := tables.Err(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tables.Err())
 		_ = tables.Close()
 		counts := make(map[string]int)
 		for _, name := range names {
 			var n int
-			if err := db.QueryRow("SELECT count(*) FROM \"" + name + "\"").Scan(&n); err != nil {
-				t.Fatal(err)
-			}
+			check(t, db.QueryRow("SELECT count(*) FROM \""+name+"\"").Scan(&n))
 			counts[name] = n
 		}
 		return counts

@@ -178,9 +178,7 @@ func TestA77A78HostileTextsAreText(t *testing.T) {
 			ID: "client-" + text[:min(len(text), 200)], Name: text, Type: store.PublicClient, Scopes: oauth.Scopes{"public", "orders.read"},
 			RedirectURIs: []string{"https://tour.example/cb"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := registry.People.AddUser(t.Context(), store.User{
 			Email: id + "@acme.example", Name: text, Organisation: id, PasswordHash: oauth.NewSecret(peopleHash()),
 		}, oauth.Secret{}); err != nil {

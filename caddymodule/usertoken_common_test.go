@@ -42,9 +42,7 @@ func (d *adminDoor) sub(name string, test func(*adminDoor)) {
 func (d *adminDoor) operatorToken(client, user, scope string) string {
 	d.t.Helper()
 	made, err := d.operator().MintUserToken(d.t.Context(), client, user, scope, 0)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, err)
 	token := made.AccessToken.Reveal()
 	d.remember("access token", token)
 	return token
@@ -59,9 +57,7 @@ func (d *adminDoor) stored(u store.User) {
 	if u.Status == "" {
 		u.Status = store.UserActive
 	}
-	if err := d.app().node.Store().AddUser(d.t.Context(), &u, true); err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, d.app().node.Store().AddUser(d.t.Context(), &u, true))
 }
 
 // manager adds a group manager of acme whom the test can change.
@@ -76,15 +72,11 @@ func (d *adminDoor) manager(id string) {
 func (d *adminDoor) families() int {
 	d.t.Helper()
 	users, err := d.app().registry.People.Users(d.t.Context(), "")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, err)
 	n := 0
 	for _, u := range users {
 		families, err := d.app().node.Store().FamiliesOf(d.t.Context(), u.ID, time.Time{})
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		check(d.t, err)
 		n += len(families)
 	}
 	return n

@@ -140,9 +140,7 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 		var ids []string
 		for range 20 {
 			var document errorDocument
-			if err := json.Unmarshal([]byte(d.mint(d.admin, mintRequest{id: "u"}).body), &document); err != nil {
-				d.t.Fatal(err)
-			}
+			check(d.t, json.Unmarshal([]byte(d.mint(d.admin, mintRequest{id: "u"}).body), &document))
 			ids = append(ids, document.Errors[0].ID)
 		}
 		if slices.Sort(ids); len(slices.Compact(ids)) != 20 {
@@ -169,9 +167,7 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 			t.Fatal("it lets nobody in")
 		}
 		defer e.Life.Leave()
-		if err := e.Destruct(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, e.Destruct())
 		d.refused(d.admin, mintRequest{id: "u-grace"}, plainRefusal(503, "temporarily_unavailable", "shutting_down"))
 		d.hold(d.t, d.ask(d.t, "/oauth/token", "grant_type=x"), outcome{
 			status: 503, code: "temporarily_unavailable", text: "The service is temporarily unable to handle the request. Try again later.",

@@ -17,9 +17,9 @@ import (
 // reference returns the body that names a user.
 func reference(id string) string { return `{"data":{"id":` + strconv.Quote(id) + `,"type":"users"}}` }
 
-// TestM11To14TheBodyNamesOneUserInOneWay: path and body that name different users, another type, missing, doubled or case-folded members
-// → 409 or 400.
-func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
+// TestM11To15TheBodyNamesOneUserInOneWay: path and body that name different users, another type, missing, doubled or case-folded members
+// → 409 or 400; further attributes such as role, scope, expires_in → never read.
+func TestM11To15TheBodyNamesOneUserInOneWay(t *testing.T) {
 	const malformed = "invalid_json -"
 	open := strings.TrimSuffix(reference("u-grace"), "}")
 	for _, pair := range [][2]string{{"u-grace", "u-ben"}, {"u-grace", "U-GRACE"}, {"u-grace", "u-grace "}, {"u-grace", "u-grac"}, {"u-grace", "u%2Dgrace"}} {
@@ -69,7 +69,9 @@ func TestM11To14TheBodyNamesOneUserInOneWay(t *testing.T) {
 		`{"data":{"id":1,"iD":"u-grace","type":"users"}}`:            {400, malformed},
 		`{"data":{"iD":"u-grace","type":"users"}}`:                   {400, malformed},
 		`{"data":{"type":"\u0075sers","id":"u-\u0067race"}}`:         {},
-		`{"data":{"id":"u-grace","type":"users","attributeſ":{"id":"u-ben"},"relationſhips":{}},"jſonapi":{}}`: {}, // some parsers read a long s as an s
+		`{"data":{"id":"u-grace","type":"users","role":"admin","scope":"orders.read","sub":"u-ada","attributes":{"role":"admin","organisation":"rival","expires_in":9}}}`: {},
+		open + `,"meta":{"client_id":"other","act":null},"included":[],"role":"admin","id":"u-ben","expires_in":99999999}`:                                                {},
+		`{"data":{"id":"u-grace","type":"users","attributeſ":{"id":"u-ben"},"relationſhips":{}},"jſonapi":{}}`:                                                            {}, // some parsers read a long s as an s
 	} {
 		t.Run(body, func(t *testing.T) { holdBody(t, adminUsers+"u-grace"+adminSuffix, body, want) })
 	}
