@@ -97,6 +97,7 @@ func (g *gatehouse) loopbackConfig(t *testing.T, caddyfile string) (config []byt
 			oauth["store"] = map[string]any{"type": "memory"}
 		}
 		delete(oauth, "keys")
+		delete(oauth, "pages") // its files are not here
 	}
 	delete(apps, "tls")
 	app, _ := apps["http"].(map[string]any)
