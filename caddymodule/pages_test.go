@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func TestPagesGuide(t *testing.T) {
 	t.Setenv("SHOP_SECRET", confSecret)
 	text, err := os.ReadFile("../docs/guides/pages.md")
 	check(t, err)
-	sample := whole.FindStringSubmatch(string(text))
+	sample := regexp.MustCompile("(?ms)^```caddyfile\n(.*?)^```$").FindStringSubmatch(string(text))
 	if sample == nil || string(caddyfile.Format([]byte(sample[1]))) != sample[1] {
 		t.Fatal("the guide has no formatted Caddyfile")
 	}
