@@ -14,9 +14,9 @@ build:
 	./xcaddy.sh
 
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
-# those that need Chromium, Node or nginx, and the rows of sign-in, faults, keys and tokens for members, which wait, hash many passwords or
-# flood a gate. They are for `make test`.
-LEFT_OUT = Browser|Interop|Nginx|Traefik|^Test([AFIKM][0-9]|P(26|92)|Q49|T(1|2|36|[4-9])|V(4|9|12)|G(14|29|44|59|63|7|8|9|12|13)|AUserFrom|Account|Login|Metrics|Migrate|Trusted|Wycheproof)
+# those that need Chromium, Node or nginx, a store that waits for its disk, and the rows of sign-in, faults, keys and tokens for members, which
+# wait, hash many passwords or flood a gate. They are for `make test`.
+LEFT_OUT = Browser|Interop|Nginx|Traefik|^TestSQLiteDurable|^Test([AFIKM][0-9]|P(26|92)|Q49|T(1|2|36|[4-9])|V(4|9|12)|G(14|29|44|59|63|7|8|9|12|13)|AUserFrom|Account|Login|Metrics|Migrate|Trusted|Wycheproof)
 quick:
 	go test -short -vet=off -ldflags='-s -w' -shuffle=on -skip '$(LEFT_OUT)' $$(go list ./... | grep -vE '/(rig|internal/([^p]|pg).*)$$')
 

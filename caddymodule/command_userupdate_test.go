@@ -36,7 +36,7 @@ func TestCommandUserUpdate(t *testing.T) {
 		}, `["name","email","role","status","organisation","groups"],"role":"admin","status":"active","organisation":"acme","groups":["a","b"]`, true},
 		{[]string{"u-bob", "--status", "locked"}, func(u *userView) { u.Status = "locked" }, `["status"],"status":"locked"`, true},
 	} {
-		access, _ := g.staffTokens(want.Email, "bobs-password")
+		access := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-bob"))
 		if out := g.ok(append([]string{"user", "update"}, step.args...)...); out != "" {
 			t.Errorf("%q printed %q", step.args, out)
 		}
@@ -88,10 +88,10 @@ func sameView(a, b userView) bool {
 func TestUserUpdatesThatAreRefused(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	for _, id := range []string{"u-bob", "u-eve"} {
-		g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"`+id+`","email":"`+id+`@acme.example","organisation":"acme","password":"bobs-password"}`)
+		g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"`+id+`","email":"`+id+`@acme.example","organisation":"acme","password_hash":"`+adaHash+`"}`)
 	}
 	before := g.must(http.StatusOK, "GET", "/oauth/users", "")
-	access, _ := g.staffTokens("u-bob@acme.example", "bobs-password")
+	access := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-bob"))
 	for _, test := range []struct {
 		user, body string
 		status     int

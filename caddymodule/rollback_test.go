@@ -93,29 +93,6 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 }
 
-// TestK11TriedOutBesideTheRealOne: a backup opened on the same machine → it is distrusted, and the original database
-// is not.
-func TestK11TriedOutBesideTheRealOne(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	copied := g.vars.Replace("DIR/state/copy.db")
-	good := g.token()
-	g.must(204, "POST", "/oauth/backup", `{"path":"`+copied+`"}`)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	g.marked()
-	identity := g.progress().Identity
-	g.reload(strings.Replace(durableSite, "oauth.db", "copy.db", 1))
-	g.marked()
-	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 401 || g.progress().Identity == identity {
-		t.Errorf("the copy: the log tells %d times, the gate answers %d", n, g.gate(good))
-	}
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
-	g.marked()
-	g.reload(durableSite)
-	if n := strings.Count(g.logs(), putBackLine); n != 1 || g.gate(good) != 200 || g.progress().Identity != identity {
-		t.Errorf("the real one: the log tells %d times, the gate answers %d", n, g.gate(good))
-	}
-}
-
 // TestK11FailoverThatLostARevocation: a standby that lacked a revocation took over while the node was down, and another revocation has its
 // place in the feed → the keys are replaced.
 func TestK11FailoverThatLostARevocation(t *testing.T) {
@@ -223,14 +200,6 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 	g.eventually("there are two markers", func() bool { return len(markers(t)) == 2 })
 	if strings.Contains(g.logs(), putBackLine) {
 		t.Error("another database was taken for a restored backup")
-	}
-}
-
-func TestK11TheMemoryStoreHasNoMarker(t *testing.T) {
-	g := startGatehouse(t, site)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
-	if files := markers(t); len(files) > 0 {
-		t.Errorf("there are %v", files)
 	}
 }
 
