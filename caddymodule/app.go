@@ -92,7 +92,7 @@ func (a *App) provision(ctx caddy.Context) error {
 	a.gates = gate.NewShared(logger, a.service.audit, node.Clock, a.service.ownIssuer(), a.others.forGates())
 	a.guarded.service, a.guarded.gates, a.guarded.issuer = a.service, a.gates, coveredIssuer(&a.Block, a.service)
 	if settings.KeepsState() {
-		return a.gates.UseHostSessions(a.service.hostSessions(a.others))
+		a.gates.UseHostSessions(a.service.hostSessions(a.others))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,4 +92,59 @@ func TestBrowserPersonalTokensQ193(t *testing.T) {
 	if strings.Contains(g.logs(), "gh_pat_") {
 		t.Error("a token stands in a log")
 	}
+}
+
+// TestU18BrowserShowsOwnPages: Chromium on pages with an operator's logo with a script inside, colours, links, notes and languages, light
+// and dark, from right to left, wide and narrow → accessible, nothing sideways, no script runs, nothing is loaded.
+func TestU18BrowserShowsOwnPages(t *testing.T) {
+	dir := t.TempDir()
+	logo := filepath.Join(t.TempDir(), "logo.svg")
+	check(t, os.WriteFile(logo, []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 96 32" width="96" height="32" onload="top.hacked = document.title = 'onload'">
+<script>top.hacked = document.title = 'script'</script><rect width="96" height="32" rx="6" fill="#a33c00"/><circle cx="20" cy="16" r="9" fill="#ffb694"/>
+<foreignObject width="1" height="1"><form xmlns="http://www.w3.org/1999/xhtml"><input name="stolen"/></form></foreignObject></svg>`), 0o600))
+	content, err := os.ReadFile("../tokenissuer/words/catalogues/en.json")
+	check(t, err)
+	var texts map[string]string
+	check(t, json.Unmarshal(content, &texts))
+	for key, text := range texts {
+		texts[key] = inHebrewLetters(text)
+	}
+	texts["language.direction"] = "rtl"
+	writeCatalogue(t, filepath.Join(dir, "he.json"), texts)
+	site := strings.Replace(interopSite, "\t\torganisation acme", `		pages {
+			name Acme
+			logo `+logo+`
+			accent a33c00 ffb694
+			background faf5f0 17120e
+			link help https://help.example/
+			link privacy https://acme.example/privacy
+			link imprint mailto:legal@acme.example
+			note client portal "Use the account that your company gave you. New here? Ask the people at your front desk."
+			note client portal de "Verwenden Sie das Konto, das Sie von Ihrer Firma haben."
+			note client portal he "`+inHebrewLetters("Use the account of your company")+` (Acme Ltd)."
+			languages `+dir+`
+		}
+		organisation acme`, 1)
+	_, given := startBrowser(t, site)
+	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
+	check(t, err)
+	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
+	runScript(t, "browser-pages.mjs", given)
+}
+
+// inHebrewLetters replaces the Latin letters of a text outside its placeholders by Hebrew ones, so that it looks as one in Hebrew does.
+func inHebrewLetters(text string) string {
+	letters := []rune("אבגדהוזחטיכלמנסעפצקרשתאבגד")
+	inside := false
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '{' || r == '}':
+			inside = r == '{'
+		case !inside && r >= 'a' && r <= 'z':
+			return letters[r-'a']
+		case !inside && r >= 'A' && r <= 'Z':
+			return letters[r-'A']
+		}
+		return r
+	}, text)
 }

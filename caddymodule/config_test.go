@@ -146,7 +146,7 @@ func TestG78ErrorsOfTheConfigurationSayWhere(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { checkPlace(t, refused(t, test.caddyfile), test.want, test.line) })
 	}
-	if err := refused(t, inOAuth("brand X {", "logo "+logo, "}")); err == nil || !strings.HasSuffix(err.Error(), "logo: the file is no image/png") {
+	if err := refused(t, inOAuth("pages {", "logo "+logo, "}")); err == nil || !strings.HasSuffix(err.Error(), "logo: the file is no image/png, at Caddyfile:5") {
 		t.Errorf("a logo that is no image: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (s *service) provision(o *others, u *uses) error {
 		},
 	}
 	s.issuer.SignIns.Directories, s.issuer.SignIns.DirectoriesAlone = o.passwordDirectories(s.accounts()), s.settings.SignIn.DirectoriesAlone
-	if s.handler, err = endpoint.NewHandler(s.issuer, grants.New(s.issuer, o.accepted(&s.settings, s.accounts())), s.audit, counters{}, s.signInMethods(o), s.settings.Brand); err != nil {
+	if s.handler, err = endpoint.NewHandler(s.issuer, grants.New(s.issuer, o.accepted(&s.settings, s.accounts())), s.audit, counters{}, s.signInMethods(o), s.settings.Pages); err != nil {
 		return err
 	}
 	if s.personal != nil {
@@ -130,7 +130,7 @@ func (s *service) delegating() token.UpstreamIssuer {
 func (s *service) hostSessions(o *others) gatebrowser.Settings {
 	return gatebrowser.Settings{
 		Direct: !s.issues(), Accounts: s.accounts(), Providers: o.hostProviders(),
-		Issuer: &s.issuer.Policy, Audit: s.audit, Brand: s.settings.Brand,
+		Issuer: &s.issuer.Policy, Audit: s.audit, Shown: s.settings.Pages,
 		Sessions: signin.NewHostSessions(s.issuer.Sessions, s.issuer.SignIns, s.issuer.Roles, s.node.Verifier, s.enterNode), Hosts: s.issuer.Authorizations.Hosts,
 		IsServing: s.life.isServing, Enter: s.enterNode,
 	}

@@ -156,7 +156,7 @@ func TestNoGraceByConfiguration(t *testing.T) {
 func TestBrandIsShown(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	logo := g.logoFile()
-	g.reload(strings.Replace(staffed, "limits {", "brand \"Acme & Sons\" {\n\t\t\tlogo "+logo+"\n\t\t}\n\t\tlimits {", 1))
+	g.reload(strings.Replace(staffed, "limits {", "pages {\n\t\t\tname \"Acme & Sons\"\n\t\t\tlogo "+logo+"\n\t\t}\n\t\tlimits {", 1))
 	_, _, page := g.get("/oauth/login", "")
 	for _, want := range []string{"Acme &amp; Sons", "data:image/svg"} {
 		if !strings.Contains(page, want) {

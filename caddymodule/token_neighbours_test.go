@@ -384,7 +384,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 		`"introspection_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt"],`+
 		`"token_endpoint_auth_signing_alg_values_supported":ALGS,"revocation_endpoint_auth_signing_alg_values_supported":ALGS,"introspection_endpoint_auth_signing_alg_values_supported":ALGS,`+
 		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true,`+
-		`"ui_locales_supported":["en","de"]}`,
+		`"ui_locales_supported":["en","de","es","fr"]}`,
 		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
 	server = strings.ReplaceAll(server, "ALGS", `["ES256","RS256","EdDSA","ES384","ES512","RS384","RS512","PS256","PS384","PS512","Ed25519"]`)
 	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","groups","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)

@@ -79,8 +79,8 @@ type Block struct {
 	Revocation *Revocation `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
 	Limits *Limits `json:"limits,omitempty"`
-	// Brand is the name and logo on the pages.
-	Brand *Brand `json:"brand,omitempty"`
+	// Pages are the operator's name, colours, links and words on the pages.
+	Pages *Pages `json:"pages,omitempty"`
 	// Sources are the positions of settings in a Caddyfile.
 	Sources Sources `json:"sources,omitempty"`
 }
@@ -96,7 +96,6 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options{
 		"accept":            with(&b.Accept, at, parseAccept),
 		"audience":          with(&b.Audience, at, parseAudience),
-		"brand":             with(&b.Brand, at, parseBrand),
 		"client":            b.parseClient,
 		"client_keys":       with(&b.ClientKeys, at, parseClientKeys),
 		"client_metadata":   with(&b.ClientMetadata, at, parseClientMetadata),
@@ -105,6 +104,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"limits":            with(&b.Limits, at, parseLimits),
 		"openid":            with(&b.OpenID, at, parseOpenID),
 		"organisation":      b.parseOrganisation,
+		"pages":             with(&b.Pages, at, parsePages),
 		"password_grant":    with(&b.PasswordGrant, at, parsePasswordGrant),
 		"personal_tokens":   with(&b.PersonalTokens, at, parsePersonalTokens),
 		"pkce":              checkedText(&b.PKCE, oauth.CheckPKCE),
@@ -130,8 +130,9 @@ type Settings struct {
 	Limits attempts.Limits
 	Node   node.Settings
 	// Sealer encrypts the signing keys; nil: they are stored in the clear.
-	Sealer  *keys.Sealer
-	Brand   pages.Brand
+	Sealer *keys.Sealer
+	// Pages are the pages for people; nil without a store.
+	Pages   *pages.Pages
 	Trusted []TrustedIssuer
 	Open    OpenClients
 	SignIn  SignInSettings
@@ -187,7 +188,7 @@ func (b *Block) Read() (Settings, error) {
 		func() error { return b.SignIn.read(b.Users, &s, at) },
 		func() error { return b.Revocation.read(&s) },
 		limits,
-		func() error { return b.Brand.read(&s, at) },
+		func() error { return b.Pages.read(&s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -247,7 +248,7 @@ func (b *Block) needsIssuer() []need {
 func (b *Block) checkGateOnly() error {
 	return refuse(&b.Sources, append(b.needsIssuer(), []need{
 		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
-		{"limits", b.Limits != nil}, {"brand", b.Brand != nil}, {"revocation", b.Revocation != nil},
+		{"limits", b.Limits != nil}, {"pages", b.Pages != nil}, {"revocation", b.Revocation != nil},
 	}...))
 }
 

@@ -2,6 +2,7 @@ package configuration
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -117,20 +118,25 @@ func settingsOf(t *testing.T, members string) Settings {
 	return s
 }
 
-// TestReadBrand reads each kind of logo by its suffix.
-func TestReadBrand(t *testing.T) {
+// TestReadLogo: a logo is read by the suffix of its file, in any case.
+func TestReadLogo(t *testing.T) {
 	dir := t.TempDir()
-	for suffix, media := range map[string]string{
-		"svg": "image/svg+xml", "SVG": "image/svg+xml", "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp",
+	for suffix, logo := range map[string]struct{ media, content string }{
+		"svg": {"image/svg+xml", "<svg/>"}, "SVG": {"image/svg+xml", "<svg/>"}, "png": {"image/png", "\x89PNG\r\n\x1a\n"},
+		"jpg": {"image/jpeg", "\xff\xd8\xff"}, "jpeg": {"image/jpeg", "\xff\xd8\xff"}, "webp": {"image/webp", "RIFF....WEBP"},
 	} {
 		path := filepath.Join(dir, "logo."+suffix)
-		content := make([]byte, 64<<10)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(logo.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := settingsOf(t, `,"brand":{"name":"Acme","logo":"`+path+`"}`)
-		if want := (pages.Brand{Name: "Acme", Logo: &pages.Logo{MediaType: media, Data: content}}); !reflect.DeepEqual(s.Brand, want) {
-			t.Errorf("%s: %q, %s", suffix, s.Brand.Name, s.Brand.Logo.MediaType)
+		s := settingsOf(t, `,"pages":{"name":"Acme","logo":"`+path+`"}`)
+		page, err := s.Pages.Render("en", pages.SignIn{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "data:" + logo.media + ";base64," + base64.StdEncoding.EncodeToString([]byte(logo.content))
+		if !strings.Contains(string(page), strings.ReplaceAll(want, "+", "&#43;")) || !strings.Contains(string(page), "<bdi>Acme</bdi>") {
+			t.Errorf("%s: the page does not have %s", suffix, want)
 		}
 	}
 }

@@ -24,10 +24,9 @@ func (p *Protect) UsesHostSessions() bool {
 }
 
 // UseHostSessions lets browsers sign in at the hosts of routes with `challenge browser`.
-func (s *Shared) UseHostSessions(settings browser.Settings) (err error) {
+func (s *Shared) UseHostSessions(settings browser.Settings) {
 	settings.AwaitRoutes = s.AwaitRoutes
-	s.hosts, err = browser.New(settings)
-	return err
+	s.hosts = browser.New(settings)
 }
 
 // hostSignIn signs browsers in at the host of a route, and accepts the session of that host.

@@ -74,7 +74,9 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 	c.grants = grants.New(c.issuer, grants.Accepted{})
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })
-	c.Handler, err = NewHandler(c.issuer, c.grants, audit, noCounters{}, SignInMethods{}, pages.Brand{})
+	shown, err := pages.New(pages.Settings{})
+	c.must(err)
+	c.Handler, err = NewHandler(c.issuer, c.grants, audit, noCounters{}, SignInMethods{}, shown)
 	c.must(err)
 	return c
 }

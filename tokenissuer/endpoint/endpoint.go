@@ -70,14 +70,9 @@ const (
 	methodsPage = "GET, HEAD, POST"
 )
 
-// NewHandler returns the endpoints of an issuer. methods are the ways to sign in, and the pages show the brand. NewHandler fails if the
-// issuer's URL or the logo is invalid.
-func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters Counters, methods SignInMethods, brand pages.Brand) (*Handler, error) {
+// NewHandler returns the endpoints of an issuer. methods are the ways to sign in. NewHandler fails if the issuer's URL is invalid.
+func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters Counters, methods SignInMethods, shown *pages.Pages) (*Handler, error) {
 	u, err := url.Parse(p.URL)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := pages.New(brand)
 	if err != nil {
 		return nil, err
 	}

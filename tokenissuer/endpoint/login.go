@@ -240,10 +240,11 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		Usernames: h.signIns.TakesUsernames(),
 	}
 	if k.client != nil {
-		page.ClientName = titleOf(k.client, k.target.Host())
+		page.ClientName, page.NoteFor.Client = titleOf(k.client, k.target.Host()), k.client.ID
 	}
 	if k.request != nil && k.client.ID == store.BuiltInClientID {
 		page.ClientName = k.target.Host() // users know the host that they have opened
+		page.NoteFor = pages.NoteFor{Host: page.ClientName}
 	}
 	return page
 }

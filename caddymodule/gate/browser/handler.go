@@ -43,7 +43,8 @@ type Settings struct {
 	// Hosts are those of the configuration.
 	Hosts *oauth.Hosts
 	Audit *endpoint.Audit
-	Brand pages.Brand
+	// Shown are the pages for people.
+	Shown *pages.Pages
 	// AwaitRoutes waits until the hosts are known.
 	AwaitRoutes func(context.Context) error
 	// IsServing reports whether the issuer has its store.
@@ -60,11 +61,10 @@ type Handler struct {
 	Pages *pageWriter
 }
 
-// New returns a Handler. It fails if the brand cannot be shown.
-func New(s Settings) (*Handler, error) {
-	shown, err := pages.New(s.Brand)
+// New returns a Handler.
+func New(s Settings) *Handler {
 	at := &authority{issuer: s.Issuer, direct: s.Direct, providers: s.Providers}
-	return &Handler{Settings: s, at: at, Pages: &pageWriter{pages: shown, at: at}}, err
+	return &Handler{Settings: s, at: at, Pages: &pageWriter{pages: s.Shown, at: at}}
 }
 
 // Find returns the host of a request, if browsers can sign in there.

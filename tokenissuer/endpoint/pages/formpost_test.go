@@ -10,7 +10,7 @@ import (
 
 // TestT186TheScriptOfAFormPostIsTheOneOfItsPolicy: a browser that runs scripts runs this one and no other.
 func TestT186TheScriptOfAFormPostIsTheOneOfItsPolicy(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	scripts := parse(t, render(t, p, "en", samples(harmless)["formpost"])).all("script")
 	if len(scripts) != 1 || len(scripts[0].Attr) > 0 {
 		t.Fatalf("%d scripts", len(scripts))
@@ -32,7 +32,7 @@ func FuzzFormPost(f *testing.F) {
 		f.Add("https://app.example/cb", value)
 		f.Add("https://app.example/cb?x="+value, "state")
 	}
-	p := open(f, Brand{})
+	p := open(f, Settings{})
 	want := shape(parse(f, render(f, p, "en", FormPost{URI: "https://app.example/cb", Fields: []Field{{"state", "x"}}})))
 	asRead := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd")
 	f.Fuzz(func(t *testing.T, uri, state string) {

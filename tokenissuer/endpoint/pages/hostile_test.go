@@ -64,7 +64,7 @@ func TestA78NaughtyStrings(t *testing.T) { holdShape(t, naughty) }
 
 func holdShape(t *testing.T, hostile []string) {
 	t.Parallel()
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	want := make(map[string][]string)
 	for name, page := range samples(harmless) {
 		want[name] = shape(parse(t, render(t, p, "de", page)))
@@ -136,9 +136,9 @@ func holdsValues(t *testing.T, d document, value string) {
 
 // TestA77BrandStaysText: not even the operator's name is more than text.
 func TestA77BrandStaysText(t *testing.T) {
-	want := shape(parse(t, render(t, open(t, Brand{Name: "Acme"}), "en", SignIn{})))
+	want := shape(parse(t, render(t, open(t, Settings{Name: "Acme"}), "en", SignIn{})))
 	for _, value := range slices.Concat(markup, naughty) {
-		if got := shape(parse(t, render(t, open(t, Brand{Name: value}), "en", SignIn{}))); !slices.Equal(got, want) {
+		if got := shape(parse(t, render(t, open(t, Settings{Name: value}), "en", SignIn{}))); !slices.Equal(got, want) {
 			t.Errorf("%q made %q", value, got)
 		}
 	}
@@ -147,7 +147,7 @@ func TestA77BrandStaysText(t *testing.T) {
 // TestA78NamesAreSetApart: a name that is written from right to left, or that overrides the direction, moves no other
 // word, because each stands in an element of its own.
 func TestA78NamesAreSetApart(t *testing.T) {
-	p := open(t, Brand{Name: "«brand»"})
+	p := open(t, Settings{Name: "«brand»"})
 	for name, page := range samples(func(field string) string { return "«" + field + "»" }) {
 		for n := range parse(t, render(t, p, "en", page)).all("body")[0].Descendants() {
 			if n.Data = strings.TrimSpace(n.Data); !strings.Contains(n.Data, "«") {

@@ -10,6 +10,12 @@ import (
 	"io"
 )
 
+// Logo is an image that is embedded into each page, so that pages load nothing.
+type Logo struct {
+	MediaType string
+	Data      []byte
+}
+
 // maxLogo is the maximum size of a logo in bytes, because every page contains it.
 const maxLogo = 64 << 10
 

@@ -1,22 +1,8 @@
 // Package pages renders the HTML pages: sign-in, consent, account and error pages. It renders values in the reader's language and does not
-// depend on requests. The texts are in texts/, one file for each language.
+// depend on requests. Their texts are in the package words; settings.go is what an operator can change.
 package pages
 
 import "time"
-
-// Brand is the operator's name and logo.
-type Brand struct {
-	// Name is shown at the top of each page. Default: Gatehouse.
-	Name string
-	// Logo is shown beside the name. It may be nil.
-	Logo *Logo
-}
-
-// Logo is an image that is embedded into each page, so that pages load nothing.
-type Logo struct {
-	MediaType string
-	Data      []byte
-}
 
 // Form holds the common fields of all forms.
 type Form struct {
@@ -74,8 +60,9 @@ type SignIn struct {
 	RetryAfter time.Duration
 	// Email prefills the field.
 	Email string
-	// ClientName is the requesting application, or empty.
+	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
+	NoteFor    NoteFor
 }
 
 // Provider is an identity provider at which people sign in.

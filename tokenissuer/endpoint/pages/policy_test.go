@@ -22,7 +22,7 @@ func directives(policy string) map[string]string {
 }
 
 func TestA68NobodyMayFrameThePages(t *testing.T) {
-	policy := open(t, Brand{}).ContentSecurityPolicy("https://app.example")
+	policy := open(t, Settings{}).ContentSecurityPolicy("https://app.example")
 	if got := directives(policy)["frame-ancestors"]; got != "'none'" {
 		t.Errorf("frame-ancestors %s", got)
 	}
@@ -30,7 +30,7 @@ func TestA68NobodyMayFrameThePages(t *testing.T) {
 
 // TestA69PolicyKnowsTheStyleAndAllowsNothingElse: what a page has inside is what its policy lets through.
 func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
-	for name, b := range map[string]Brand{"plain": {}, "logo": {Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}} {
+	for name, b := range map[string]Settings{"plain": {}, "colours": {Accent: &Colours{"a33c00", "ffb694"}}, "logo": {Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, b)
 			policy := directives(p.ContentSecurityPolicy())
@@ -75,7 +75,7 @@ func holdsNoCode(t *testing.T, name string, d document) {
 }
 
 func TestA69FormTargets(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for _, test := range []struct{ name, target, want string }{
 		{"origin", "https://app.example.com", " https://app.example.com https:"},
 		{"port", "https://app.example.com:8443", " https://app.example.com:8443 https:"},
@@ -131,11 +131,11 @@ func TestA69FormTargets(t *testing.T) {
 func TestPagesBringTheirIcon(t *testing.T) {
 	for _, test := range []struct {
 		name, icon string
-		brand      Brand
+		brand      Settings
 	}{
-		{"our mark", "data:image/svg+xml,", Brand{}},
-		{"an operator's brand", "data:,", Brand{Name: "Acme"}},
-		{"an operator's logo", "data:,", Brand{Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}},
+		{"our mark", "data:image/svg+xml,", Settings{}},
+		{"an operator's brand", "data:,", Settings{Name: "Acme"}},
+		{"an operator's logo", "data:,", Settings{Logo: &Logo{MediaType: "image/svg+xml", Data: svg}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			icon, _ := attr(parse(t, render(t, open(t, test.brand), "en", SignIn{})).find(t, "rel", "icon"), "href")
@@ -152,7 +152,7 @@ func TestPagesBringTheirIcon(t *testing.T) {
 
 // TestA90NothingIsLoaded: a page is complete and makes no requests that reveal that it was opened.
 func TestA90NothingIsLoaded(t *testing.T) {
-	p := open(t, Brand{Name: "Acme", Logo: &Logo{MediaType: "image/svg+xml", Data: svg}})
+	p := open(t, Settings{Name: "Acme", Logo: &Logo{MediaType: "image/svg+xml", Data: svg}})
 	loads := []string{"script", "iframe", "frame", "object", "embed", "audio", "video", "source", "base", "svg", "picture"}
 	for name, page := range samples(harmless) {
 		d := parse(t, render(t, p, "en", page))

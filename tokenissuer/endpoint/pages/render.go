@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"time"
 
-	"golang.org/x/text/language"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
-//go:embed *.html style.css texts/*.json
+//go:embed *.html style.css
 var files embed.FS
-
-// defaultName is the brand's default name.
-const defaultName = "Gatehouse"
 
 // Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
 type Page interface {
@@ -67,49 +63,43 @@ func (Problem) template() string  { return "problem" }
 func (p Problem) heading() string { return "problem." + string(p.Code) + ".title" }
 func (Problem) failed() bool      { return false }
 
-// Pages renders pages. It is safe for concurrent use.
+// Pages renders pages, in the languages of its catalogues. It is safe for concurrent use.
 type Pages struct {
+	*words.Catalogues
 	brand     brand
 	style     template.CSS
+	notes     map[noteKey]string
 	templates map[string]*template.Template
-	texts     map[Language]texts
-	// languages has the default first; matcher has the same order.
-	languages []Language
-	matcher   language.Matcher
 	// policy is the Content-Security-Policy without form targets.
 	policy string
 }
 
-// brand is a validated Brand.
-type brand struct {
-	name string
-	logo template.URL
-	// mark shows our own mark beside the default name.
-	mark bool
-}
-
-// New returns the pages of a brand. It refuses a logo that is not PNG, JPEG, WebP or SVG, or that exceeds 64 KiB.
-func New(b Brand) (*Pages, error) {
-	p := &Pages{brand: brand{name: b.Name}}
-	if b.Name == "" {
-		p.brand.name, p.brand.mark = defaultName, b.Logo == nil
-	}
-	if b.Logo != nil {
-		url, err := b.Logo.dataURL()
-		if err != nil {
-			return nil, fmt.Errorf("logo: %w", err)
+// New returns the pages of an operator. It refuses settings that cannot be shown with a Fault.
+func New(s Settings) (*Pages, error) {
+	p := &Pages{Catalogues: s.Words}
+	var err error
+	if p.Catalogues == nil {
+		if p.Catalogues, err = words.Load(""); err != nil {
+			return nil, err
 		}
-		p.brand.logo = url
+	}
+	if p.brand, err = s.brand(); err != nil {
+		return nil, err
+	}
+	if p.notes, err = s.notes(p.Catalogues); err != nil {
+		return nil, err
 	}
 	style, err := files.ReadFile("style.css")
 	if err != nil {
 		return nil, err
 	}
-	p.style = template.CSS(style) //nolint:gosec // our own file, which the policy's digest covers byte for byte
-	p.policy = policy(style)
-	if err := p.loadTexts(); err != nil {
+	colours, err := s.style(style)
+	if err != nil {
 		return nil, err
 	}
+	style = append(style, colours...)
+	p.style = template.CSS(style) //nolint:gosec // our own file and checked colours, which the policy's digest covers byte for byte
+	p.policy = policy(style)
 	return p, p.parseTemplates()
 }
 
@@ -129,11 +119,9 @@ func (p *Pages) parseTemplates() error {
 
 // Render returns the HTML of a page in a language, or in the default one if the language is unavailable. It fails for an unknown Notice,
 // Done or ProblemCode.
-func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
-	if _, known := p.texts[lang]; !known {
-		lang = p.languages[0]
-	}
-	v := view{pages: p, texts: p.texts[lang], Language: lang, Page: page}
+func (p *Pages) Render(lang words.Language, page Page) ([]byte, error) {
+	v := view{pages: p, Page: page}
+	v.Language, v.Catalogue = p.In(lang)
 	var out bytes.Buffer
 	if err := p.templates[page.template()].ExecuteTemplate(&out, "layout", v); err != nil {
 		return nil, fmt.Errorf("page %s: %w", page.template(), err)
@@ -143,9 +131,9 @@ func (p *Pages) Render(lang Language, page Page) ([]byte, error) {
 
 // view is the data of the templates: a page and the texts of its language.
 type view struct {
-	texts
+	words.Catalogue
 	pages    *Pages
-	Language Language
+	Language words.Language
 	Page     Page
 }
 
@@ -161,6 +149,28 @@ func (v view) Logo() template.URL { return v.pages.brand.logo }
 // Mark reports whether to show our own mark.
 func (v view) Mark() bool { return v.pages.brand.mark }
 
+// Links returns the operator's links in the footer.
+func (v view) Links() []Link { return v.pages.brand.links }
+
+// Note returns the operator's note for an application in the page's language, or "".
+func (v view) Note(about NoteFor) string {
+	if note, has := v.pages.notes[noteKey{about, v.Language}]; has {
+		return note
+	}
+	return v.pages.notes[noteKey{about, ""}]
+}
+
+// InWords returns the scopes, with the built-in words for those without words.
+func (v view) InWords(scopes []Scope) []Scope {
+	described := slices.Clone(scopes)
+	for i, s := range described {
+		if s.Words == "" {
+			described[i].Words = v.Catalogue["scope."+s.Name]
+		}
+	}
+	return described
+}
+
 // Style returns the style sheet.
 func (v view) Style() template.CSS { return v.pages.style }
 
@@ -174,9 +184,9 @@ func (v view) Title() (string, error) {
 		return "", err
 	}
 	if v.Page.failed() {
-		title = v.fill("title.error", "{title}", title)
+		title = v.Fill("title.error", "{title}", title)
 	}
-	return v.fill("title.page", "{title}", title, "{brand}", v.Brand()), nil
+	return v.Fill("title.page", "{title}", title, "{brand}", v.Brand()), nil
 }
 
 // Failed reports whether a notice is an error.
@@ -202,9 +212,3 @@ func (p Problem) WayOn() string {
 	}
 	return ""
 }
-
-// Day formats a date.
-func (v view) Day(t time.Time) moment { return v.date("date.day", t) }
-
-// Moment formats a date and time.
-func (v view) Moment(t time.Time) moment { return v.date("date.moment", t) }

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
-// everyPage calls check with every page in every state and language.
+// everyPage calls check with every page in every state and language, one of which is written from right to left.
 func everyPage(t *testing.T, check func(t *testing.T, page Page, out string)) {
-	p := open(t, Brand{})
-	for _, lang := range p.languages {
+	p := open(t, Settings{Links: everyLink, Words: hebrew(t, func(_, english string) string { return english })})
+	for _, lang := range p.Languages() {
 		for name, page := range states(harmless) {
-			t.Run(string(lang)+" "+name, func(t *testing.T) { check(t, page, render(t, p, lang, page)) })
+			t.Run(lang+" "+name, func(t *testing.T) { check(t, page, render(t, p, words.Language(lang), page)) })
 		}
 	}
 }
@@ -106,7 +108,7 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 			}
 		}
 	})
-	out := render(t, open(t, Brand{}), "en", SignIn{Form: Form{Token: "x"}})
+	out := render(t, open(t, Settings{}), "en", SignIn{Form: Form{Token: "x"}})
 	if parse(t, out).with("name", "pending") != nil {
 		t.Error("a field for no pending request")
 	}
@@ -136,15 +138,15 @@ func TestInputsHaveLabels(t *testing.T) {
 func TestPageNamesItsLanguageAndBrand(t *testing.T) {
 	for _, test := range []struct {
 		name, title, lang string
-		brand             Brand
-		ask               Language
+		brand             Settings
+		ask               words.Language
 		page              Page
 	}{
-		{"default", "Sign in – Gatehouse", "en", Brand{}, "", SignIn{}},
-		{"unknown language", "Sign in – Gatehouse", "en", Brand{}, "xx", SignIn{}},
-		{"german", "Zugriff erlauben? – Acme <&> Söhne", "de", Brand{Name: "Acme <&> Söhne"}, "de", Consent{}},
-		{"after an error", "Fehler: Anmelden – Gatehouse", "de", Brand{}, "de", SignIn{Notice: WrongCredentials}},
-		{"asked again is no error", "Anmelden – Gatehouse", "de", Brand{}, "de", SignIn{Notice: SignInAgain}},
+		{"default", "Sign in – Gatehouse", "en", Settings{}, "", SignIn{}},
+		{"unknown language", "Sign in – Gatehouse", "en", Settings{}, "xx", SignIn{}},
+		{"german", "Zugriff erlauben? – Acme <&> Söhne", "de", Settings{Name: "Acme <&> Söhne"}, "de", Consent{}},
+		{"after an error", "Fehler: Anmelden – Gatehouse", "de", Settings{}, "de", SignIn{Notice: WrongCredentials}},
+		{"asked again is no error", "Anmelden – Gatehouse", "de", Settings{}, "de", SignIn{Notice: SignInAgain}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := parse(t, render(t, open(t, test.brand), test.ask, test.page))
@@ -170,7 +172,7 @@ func TestPageNamesItsLanguageAndBrand(t *testing.T) {
 
 func TestConsentShowsWhatIsDecided(t *testing.T) {
 	scopes := []Scope{{Name: "public"}, {Name: "orders", Words: "See your orders"}, {Name: "acme:raw"}, {Name: "trusted"}}
-	d := parse(t, render(t, open(t, Brand{}), "de", Consent{
+	d := parse(t, render(t, open(t, Settings{}), "de", Consent{
 		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes, User: "Ada", Email: "ada@acme.example",
 		SwitchURL: "/oauth/login?switch=1", AccountURL: "/oauth/account",
 	}))
@@ -219,7 +221,7 @@ func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
 		for scope := range strings.FieldsSeq(name) {
 			scopes = append(scopes, Scope{Name: scope})
 		}
-		d := parse(t, render(t, open(t, Brand{}), "en", Consent{Scopes: scopes}))
+		d := parse(t, render(t, open(t, Settings{}), "en", Consent{Scopes: scopes}))
 		_, described := attr(d.all("fieldset")[0], "aria-describedby")
 		if hint := strings.Contains(d.body(), "Untick"); hint != want || described != want {
 			t.Errorf("%s: a hint: %t, which describes: %t", name, hint, described)
@@ -228,7 +230,7 @@ func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
 }
 
 func TestConsentNamesANamelessClientByItsID(t *testing.T) {
-	d := parse(t, render(t, open(t, Brand{}), "en", Consent{ClientID: "portal-1", User: "a@b.example", Email: "a@b.example"}))
+	d := parse(t, render(t, open(t, Settings{}), "en", Consent{ClientID: "portal-1", User: "a@b.example", Email: "a@b.example"}))
 	if !strings.Contains(d.body(), "portal-1 would like to access your account.") {
 		t.Error(d.body())
 	}
@@ -238,7 +240,7 @@ func TestConsentNamesANamelessClientByItsID(t *testing.T) {
 }
 
 func TestAccountEndsWhatItLists(t *testing.T) {
-	d := parse(t, render(t, open(t, Brand{}), "de", samples(harmless)["account"]))
+	d := parse(t, render(t, open(t, Settings{}), "de", samples(harmless)["account"]))
 	var fields []string
 	for _, n := range d.all("button") {
 		name, _ := attr(n, "name")
@@ -277,7 +279,7 @@ func TestAccountEndsWhatItLists(t *testing.T) {
 }
 
 func TestAccountSaysWhatWasDone(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for done, want := range map[Done]string{NothingDone: "", ApplicationRemoved: "Access removed.", SessionEnded: "Session ended."} {
 		said := ""
 		if notice := parse(t, render(t, p, "en", Account{Done: done})).with("role", "status"); notice != nil {
@@ -293,7 +295,7 @@ func TestAccountSaysWhatWasDone(t *testing.T) {
 }
 
 func TestAccountSaysWhenThereIsNothing(t *testing.T) {
-	d := parse(t, render(t, open(t, Brand{}), "en", Account{User: "Ada", Email: "ada@acme.example"}))
+	d := parse(t, render(t, open(t, Settings{}), "en", Account{User: "Ada", Email: "ada@acme.example"}))
 	for _, words := range []string{"No application may act for you now.", "You are not signed in with any browser."} {
 		if !strings.Contains(d.body(), words) {
 			t.Errorf("%q is missing", words)
@@ -305,7 +307,7 @@ func TestAccountSaysWhenThereIsNothing(t *testing.T) {
 }
 
 func TestSignOutAsksAndSaysThatItIsDone(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	asks := parse(t, render(t, p, "de", SignOut{Email: "ada@acme.example", Form: Form{Action: "/oauth/logout"}}))
 	if !strings.Contains(asks.body(), "Sie sind als ada@acme.example angemeldet.") || len(asks.all("form")) != 1 {
 		t.Error(asks.body())
@@ -318,16 +320,16 @@ func TestSignOutAsksAndSaysThatItIsDone(t *testing.T) {
 
 // TestEachProblemHasItsOwnWords: each problem has its own text and title, in every language.
 func TestEachProblemHasItsOwnWords(t *testing.T) {
-	p := open(t, Brand{})
-	for _, lang := range p.languages {
+	p := open(t, Settings{})
+	for _, lang := range p.Languages() {
 		seen := make(map[string]bool)
 		for _, code := range problemCodes {
-			d := parse(t, render(t, p, lang, Problem{Code: code}))
-			title, words := text(d.all("h1")[0]), text(d.all("p")[0])
-			if title == "" || words == "" || seen[title] || seen[words] {
-				t.Errorf("%s in %s: %q, %q", code, lang, title, words)
+			d := parse(t, render(t, p, words.Language(lang), Problem{Code: code}))
+			title, said := text(d.all("h1")[0]), text(d.all("p")[0])
+			if title == "" || said == "" || seen[title] || seen[said] {
+				t.Errorf("%s in %s: %q, %q", code, lang, title, said)
 			}
-			seen[title], seen[words] = true, true
+			seen[title], seen[said] = true, true
 		}
 	}
 	if _, err := p.Render("en", Problem{Code: "made_up"}); err == nil {
@@ -336,7 +338,7 @@ func TestEachProblemHasItsOwnWords(t *testing.T) {
 }
 
 func TestProblemTellsWhenToTryAgainAndTheDetail(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for _, test := range []struct {
 		name string
 		page Problem
@@ -362,7 +364,7 @@ func TestProblemTellsWhenToTryAgainAndTheDetail(t *testing.T) {
 
 // TestProblemsThatEndAVisitLeadOn: if retrying cannot help, the page links to a usable page.
 func TestProblemsThatEndAVisitLeadOn(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for _, code := range problemCodes {
 		link := parse(t, render(t, p, "de", Problem{Code: code, AccountURL: "/oauth/account"})).with("href", "/oauth/account")
 		want := slices.Contains([]ProblemCode{Expired, Forged, Decided, NotFound}, code)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
 // samples returns the pages, with and without their optional parts. Each field contains what fill returns for its name.
@@ -135,16 +137,16 @@ var problemCodes = []ProblemCode{
 // harmless fills fields with words.
 func harmless(field string) string { return "Some " + strings.ReplaceAll(field, " ", "-") }
 
-func open(t testing.TB, b Brand) *Pages {
+func open(t testing.TB, s Settings) *Pages {
 	t.Helper()
-	p, err := New(b)
+	p, err := New(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func render(t testing.TB, p *Pages, lang Language, page Page) string {
+func render(t testing.TB, p *Pages, lang words.Language, page Page) string {
 	t.Helper()
 	out, err := p.Render(lang, page)
 	if err != nil {

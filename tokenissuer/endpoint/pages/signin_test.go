@@ -7,7 +7,7 @@ import (
 )
 
 func TestSignInFocusesTheFirstEmptyField(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for email, want := range map[string]string{"": "email", "ada@acme.example": "password"} {
 		var focused []string
 		for _, n := range parse(t, render(t, p, "en", SignIn{Email: email})).elements {
@@ -25,7 +25,7 @@ func TestSignInFocusesTheFirstEmptyField(t *testing.T) {
 // TestSignInFieldsAreForPasswordManagers also checks the type of the address field. Chromium converts the domain of a type=email field to
 // Punycode before it sends the field, so the same address would be another account in another browser.
 func TestSignInFieldsAreForPasswordManagers(t *testing.T) {
-	d := parse(t, render(t, open(t, Brand{}), "en", SignIn{Email: "ada@müller.example"}))
+	d := parse(t, render(t, open(t, Settings{}), "en", SignIn{Email: "ada@müller.example"}))
 	for field, want := range map[string]map[string]string{
 		"email": {
 			"type": "text", "inputmode": "email", "autocomplete": "username", "autocapitalize": "none", "spellcheck": "false",
@@ -49,7 +49,7 @@ func TestSignInFieldsAreForPasswordManagers(t *testing.T) {
 }
 
 func TestSignInSaysWhatWentWrong(t *testing.T) {
-	p := open(t, Brand{})
+	p := open(t, Settings{})
 	for _, test := range []struct {
 		name                string
 		notice              Notice

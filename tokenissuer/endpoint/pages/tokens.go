@@ -49,20 +49,3 @@ type Lifetime struct {
 
 // InSeconds returns the value of the field.
 func (l Lifetime) InSeconds() int64 { return int64(l.Duration / time.Second) }
-
-// Lifetime returns a duration in words.
-func (t texts) Lifetime(l Lifetime) string {
-	for _, unit := range []struct {
-		name   string
-		length time.Duration
-	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}} {
-		switch n := int64(l.Duration / unit.length); {
-		case l.Duration%unit.length != 0 && unit.length > time.Minute:
-		case n == 1:
-			return t["lifetime."+unit.name]
-		default:
-			return t.count("lifetime."+unit.name+"s", n)
-		}
-	}
-	return ""
-}

@@ -1,4 +1,4 @@
-package pages
+package words
 
 import (
 	"iter"
@@ -15,24 +15,15 @@ const (
 	maxTag  = 64
 )
 
-// Languages returns the available languages, with the default first (RFC 8414 §2, ui_locales_supported).
-func (p *Pages) Languages() []string {
-	names := make([]string, len(p.languages))
-	for i, lang := range p.languages {
-		names[i] = string(lang)
-	}
-	return names
-}
-
 // Language returns the language for a response: the first available one of ui_locales (OpenID Connect Core §3.1.2.1), then of
 // Accept-Language (RFC 9110 §12.5.4), then the default. It ignores malformed parts.
-func (p *Pages) Language(uiLocales string, acceptLanguage []string) Language {
+func (c *Catalogues) Language(uiLocales string, acceptLanguage []string) Language {
 	for _, tag := range slices.Concat(parseLocales(uiLocales), parseAccept(acceptLanguage)) {
-		if _, i, confidence := p.matcher.Match(tag); confidence >= language.High {
-			return p.languages[i]
+		if _, i, confidence := c.matcher.Match(tag); confidence >= language.High {
+			return c.languages[i]
 		}
 	}
-	return p.languages[0]
+	return c.languages[0]
 }
 
 // parseLocales parses space-separated tags in order of preference.
