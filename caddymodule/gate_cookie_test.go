@@ -207,31 +207,6 @@ func TestG96WebSocketCredentials(t *testing.T) {
 	g.refused(t, g.request("GET", "/tcp/socket", cookie, "Connection: Upgrade", "Upgrade: tcp"), 403)
 }
 
-func TestG42RoleOfARoute(t *testing.T) {
-	g := startGate(t, siteWith("", gated("", "require role admin group_manager", "require /admins/* role admin")))
-	for role, want := range map[string][2]int{
-		"admin": {200, 200}, "group_manager": {200, 403}, "business_manager": {403, 403}, "member": {403, 403},
-		"Admin": {403, 403}, "admin ": {403, 403}, "admin group_manager": {403, 403},
-	} {
-		token := g.user("u-1", "acme", role, "public", "trusted")
-		for i, target := range []string{"/x", "/admins/x"} {
-			if want[i] == http.StatusOK {
-				g.passed(t, g.request("GET", target, bearer(token))).has(t, identity.Role, role)
-				continue
-			}
-			header, body := g.refused(t, g.request("GET", target, bearer(token)), 403)
-			if member(t, body, "error") != "access_denied" || header.Get("Www-Authenticate") != "" {
-				t.Errorf("%s at %s: %s %v", role, target, body, header)
-			}
-		}
-	}
-	_, body := g.refused(t, g.request("GET", "/x", bearer(g.server("public", "trusted"))), 403)
-	if member(t, body, "error") != "access_denied" {
-		t.Errorf("a server token: %s", body)
-	}
-	g.refused(t, g.request("GET", "/x"), 401)
-}
-
 // TestG78GateSettingsThatCannotWork: a malformed setting of `protect`, an unknown role or cookie, one that contradicts another → refused
 // with its line.
 func TestG78GateSettingsThatCannotWork(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -45,27 +44,6 @@ func TestP111UnlinkingEndsApplications(t *testing.T) {
 	}
 	g.obtain(first.refresh(lives.RefreshToken))
 	byOther.holdSignedInAs(t, "new@acme.example")
-}
-
-// TestP112TheLastWayInIsLeft: the last two ways in unlinked at once → one is left.
-func TestP112TheLastWayInIsLeft(t *testing.T) {
-	g, _, byCorp, byOther := twoAccounts(t)
-	var sends []func()
-	for b, id := range map[*browser]string{byCorp: "other 7", byOther: "corp 7"} {
-		action, fields := formIn(t, b.open("/oauth/account"))
-		fields.Set("identity", id)
-		sends = append(sends, func() { b.send(action, fields) })
-	}
-	var both sync.WaitGroup
-	for _, send := range sends {
-		both.Go(send)
-	}
-	both.Wait()
-	corp, err := g.app().node.Store().UserByIdentity(t.Context(), "corp", "7")
-	other, err2 := g.app().node.Store().UserByIdentity(t.Context(), "other", "7")
-	if (err == nil) == (err2 == nil) {
-		t.Errorf("left are %+v and %+v", corp, other)
-	}
 }
 
 // TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not

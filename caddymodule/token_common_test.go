@@ -33,16 +33,9 @@ var patient = strings.Replace(site, "store memory\n", `store memory
 			scopes public
 		}
 		client admin admin-SECRET
-		client narrow narrow-SECRET {
-			scopes orders.read
-		}
 		client keyed keyed-SECRET {
 			type public
 			scopes public
-		}
-		client openpub {
-			type public
-			grants client_credentials
 		}
 `, 1)
 

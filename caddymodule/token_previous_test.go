@@ -5,10 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // TestT133TheTokenOfBeforeARefreshEndsAlone: revocation of an access token from before the refresh → that token
@@ -39,14 +35,6 @@ func TestT133TheTokenOfBeforeARefreshEndsAlone(t *testing.T) {
 			u.denied(r.refresh(third.RefreshToken), badGrant("refresh_token_revoked"))
 		})
 	}
-	u.sub("after a restart", func(u *userDoor) {
-		r := requestOf("conf")
-		first := u.userTokens(r, ada)
-		second := u.gives(r.refresh(first.RefreshToken))
-		u.reload(peopleSite(append(onDiskPeople, append(passwordRefresh, "brand", "brand")...)...) + "\n# another\n")
-		u.revoked(u.t, u.revoke(r, first.AccessToken), true)
-		u.gives(r.refresh(second.RefreshToken))
-	})
 	u.sub("a used refresh token ends the family", func(u *userDoor) {
 		r := requestOf("conf")
 		first := u.userTokens(r, ada)
@@ -96,22 +84,6 @@ func TestT134ARefreshEndsTheTokenOfBefore(t *testing.T) {
 			u.hold(u.t, a, badGrant("refresh_token_repeated_elsewhere"))
 		})
 	}
-	u.sub("after a restart", func(u *userDoor) {
-		r := requestOf("other")
-		first := u.userTokens(r, ada)
-		u.gives(r.refresh(first.RefreshToken))
-		list, _, err := u.app().node.Store().Revocations(u.t.Context(), store.FeedPosition{})
-		if err != nil {
-			u.t.Fatal(err)
-		}
-		fresh := token.NewRevocationSet()
-		fresh.Add(list...)
-		claim := claims(u.t, first.AccessToken)
-		dead := &token.AccessToken{Issuer: u.url, ID: claim["jti"].(string), SignIn: token.SignIn{FamilyID: claim["sid"].(string)}, IssuedAt: node.Clock()}
-		if !fresh.Revoked(dead) {
-			u.t.Error("a node that starts accepts it")
-		}
-	})
 	u.sub("not for other clients", func(u *userDoor) {
 		r := requestOf("conf")
 		first := u.userTokens(r, ada)
