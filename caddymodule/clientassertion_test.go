@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
@@ -89,10 +90,7 @@ type assertionScene struct {
 func startAssertions(t *testing.T, changes ...string) *assertionScene {
 	t.Helper()
 	s := &assertionScene{remote: startProvider(t)}
-	key, err := newPrivateKey("ES256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := issuertest.NewSignerOf("", "ES256").Private
 	s.inline = &forger{key: key, kid: "inline-1", alg: "ES256"}
 	changes = append(changes, "STORE", "memory", "OPTIONS", "")
 	s.gatehouse = startGatehouse(t, strings.NewReplacer(append(changes, "JWKS", "`"+s.keySet(t)+"`", "REMOTE", s.remote.url)...).Replace(assertionSite))
@@ -217,7 +215,7 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 	s := startAssertions(t)
 	now := node.Clock().Unix()
 	stranger := *s.inline
-	stranger.key, _ = newPrivateKey("ES256")
+	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	header := func(changes map[string]any) string { return s.asserted(s.inline, "inline", changes, nil) }
 	claims := func(changes map[string]any) string { return s.asserted(s.inline, "inline", nil, changes) }
 	publicKey, err := x509.MarshalPKIXPublicKey(s.inline.key.Public())
@@ -448,7 +446,7 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
 	stranger := *s.inline
-	stranger.key, _ = newPrivateKey("ES256")
+	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	for i := range 5 {
 		if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusUnauthorized {
 			t.Fatalf("%d: %d %s", i, status, body)

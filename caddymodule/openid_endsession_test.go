@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -227,8 +228,7 @@ func TestT196OnlyAHintOfThisBrowserSignsOutUnasked(t *testing.T) {
 	conf := openIDRequestOf("conf", "openid", "nonce", "n")
 	ofConf := b.redeem(t, b.authorize(conf, "ada@acme.example"), conf)
 	parts := strings.Split(own.IDToken, ".")
-	key, err := newPrivateKey("ES256")
-	check(t, err)
+	key := issuertest.NewSignerOf("", "ES256").Private
 	stranger := &forger{key: key, kid: "stranger", alg: "ES256", issuer: g.url}
 	_, claims := g.identity(t, own.IDToken)
 	for name, c := range map[string]struct {

@@ -1,14 +1,11 @@
 package caddymodule
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -105,28 +102,7 @@ const ccGrant = "grant_type=client_credentials"
 // decisions returns the audit lines since the last call.
 func (d *door) decisions(t *testing.T) []map[string]any {
 	t.Helper()
-	file, err := os.Open(d.logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(d.read, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be incomplete
-	d.read += int64(len(text))
-	var lines []map[string]any
-	for line := range strings.SplitSeq(string(text), "\n") {
-		var entry map[string]any
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {
-			lines = append(lines, entry)
-		}
-	}
-	return lines
+	return d.auditLines(&d.read)
 }
 
 // leaves checks that there is one new audit line with these members, and returns it; nil: it checks that there is

@@ -419,62 +419,6 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestNothingUnderOurPathsFallsThrough: requests to our paths never reach an upstream of the same site.
-func TestNothingUnderOurPathsFallsThrough(t *testing.T) {
-	d := openDoor(t, strings.Replace(patient, "respond 404", "reverse_proxy UPSTREAM", 1))
-	d.decisions(t)
-	token := d.token()
-	d.decisions(t)
-	notFound := outcome{404, "not_found", "path_unknown", "There is nothing at this path.", false}
-	for _, path := range []string{
-		"/oauth", "/oauth/", "/oauth/none", "/oauth/authorize/", "/oauth/login/", "/oauth/Login", "/oauth/token/", "/oauth/token/info/", "/oauth/TOKEN",
-		"/oauth/token;x", "/oauth/token%2finfo", "/oauth/%74oken", "/oauth//token", "/oauth/./token", "/oauth/../oauth/token",
-		"/oauth/clients", "/oauth/token.json", "/oauth/token%00", "/oauth/jwks.json", "/oauth//login", "/oauth/login.html", "/oauth/%6cogin", "/oauth/x/../login",
-		"/oauth/account/1", "/oauth/logout;x", "/oauth/authorize/native",
-	} {
-		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
-			status, header, body := d.raw(method + " " + path + " HTTP/1.1\nHost: " + d.addr + "\nAuthorization: Bearer " + token + "\nContent-Length: 0\n\n")
-			if a := (answer{status, header, body}); a.status != 404 {
-				t.Errorf("%s %s: %d %s", method, path, status, body)
-			} else {
-				d.hold(t, a, notFound)
-			}
-		}
-		if status, _, _ := d.raw("HEAD " + path + " HTTP/1.1\nHost: " + d.addr + "\nConnection: close\n\n"); status != 404 {
-			t.Errorf("HEAD %s: %d", path, status)
-		}
-		d.decisions(t)
-	}
-	for path, allow := range map[string]string{
-		"/oauth/token/info": "GET, HEAD", // those that accept POST are in TestT23T24OnlyPOST
-		"/oauth/jwks":       "GET, HEAD", "/.well-known/oauth-authorization-server": "GET, HEAD", "/.well-known/oauth-protected-resource": "GET, HEAD",
-	} {
-		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "get", "post"} {
-			if strings.Contains(allow, method) {
-				continue
-			}
-			a := d.send(t, method, path, "x=y")
-			if allow == "GET, HEAD" && path != "/oauth/token/info" { // only these are readable by pages of any origin
-				if shared := a.header["Access-Control-Allow-Origin"]; !slices.Equal(shared, []string{"*"}) {
-					t.Errorf("%s %s: pages of the origins %q may read it", method, path, shared)
-				}
-				delete(a.header, "Access-Control-Allow-Origin")
-				delete(a.header, "Access-Control-Expose-Headers")
-			}
-			d.hold(t, a, outcome{status: 405, code: "invalid_request", reason: "method_not_allowed"})
-			if a.header.Get("Allow") != allow {
-				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), allow)
-			}
-		}
-	}
-	d.upstream.none(t)
-	// Other paths do reach it.
-	if a := d.send(t, http.MethodGet, "/oauthx", ""); a.status != 200 {
-		t.Errorf("a path that is not ours: %d", a.status)
-	}
-	d.upstream.one(t)
-}
-
 // TestK8PublishedKeys: the key set → by GET and HEAD, to be cached while a new key waits, and the tokens name its key. Package keys tests the
 // members.
 func TestK8PublishedKeys(t *testing.T) {
@@ -494,4 +438,79 @@ func TestK8PublishedKeys(t *testing.T) {
 	if status, header, body := d.do(http.MethodHead, "/oauth/jwks", ""); status != 200 || body != "" || header.Get("Content-Type") != "application/jwk-set+json" {
 		t.Errorf("HEAD: %d %v", status, header)
 	}
+}
+
+// TestT124PagesOfOtherOriginsAtTheIssuer: pages of other origins → metadata and keys for all; token, revocation and
+// userinfo for the origins of public clients and `cors_origins`, errors too; the rest for none, and never with
+// credentials. No origin may ever send cookies.
+func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
+	g := startPeople(t, "client other other-SECRET {", "client other other-SECRET {\n\t\t\tcors_origins https://named.example http://localhost:3000")
+	d := &door{gatehouse: g, client: http.DefaultClient}
+	allowed := []string{"https://pub.example", "https://named.example", "http://localhost:3000"}
+	others := []string{"https://evil.example", "https://client.example", "https://PUB.example", "https://pub.example:8443", "http://pub.example", "https://pub.example.evil.example", "null", "http://127.0.0.1", ""}
+	check := func(t *testing.T, a answer, origin string) {
+		t.Helper()
+		if got := a.header.Values("Access-Control-Allow-Origin"); origin == "" && got != nil || origin != "" && !slices.Equal(got, []string{origin}) {
+			t.Errorf("%d: allowed %q, want %q", a.status, got, origin)
+		}
+		if got := a.header.Values("Access-Control-Allow-Credentials"); got != nil {
+			t.Errorf("credentials: %q", got)
+		}
+	}
+	preflight := func(path, origin, method string) answer {
+		return d.send(t, "OPTIONS", path, "", "Origin", origin, "Access-Control-Request-Method", method, "Access-Control-Request-Headers", "authorization, content-type")
+	}
+	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
+		for _, origin := range allowed {
+			a := preflight(path, origin, "POST")
+			if check(t, a, origin); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Methods") != "POST" || a.header.Get("Access-Control-Allow-Headers") != "Authorization, *" ||
+				!slices.Contains(a.header.Values("Vary"), "Origin") || a.header.Get("Access-Control-Max-Age") == "" {
+				t.Errorf("%s for %s: %d %v", path, origin, a.status, a.header)
+			}
+			a = d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin)
+			if check(t, a, origin); a.status != http.StatusBadRequest || a.header.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, Retry-After" || !slices.Contains(a.header.Values("Vary"), "Origin") {
+				t.Errorf("an error of %s for %s: %d %v", path, origin, a.status, a.header)
+			}
+		}
+		for _, origin := range others {
+			if a := preflight(path, origin, "POST"); a.status != http.StatusMethodNotAllowed {
+				t.Errorf("%s for %q: %d", path, origin, a.status)
+			} else {
+				check(t, a, "")
+			}
+			check(t, d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin), "")
+		}
+		check(t, d.send(t, "OPTIONS", path, "", "Origin", allowed[0], "Origin", allowed[1], "Access-Control-Request-Method", "POST"), "")
+		if a := d.send(t, "OPTIONS", path, "", "Origin", allowed[0]); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("no preflight: %d", a.status)
+		}
+	}
+	for _, path := range []string{"/oauth/jwks", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/api"} {
+		for _, origin := range append(others[:len(others)-1:len(others)-1], allowed...) {
+			if a := preflight(path, origin, "GET"); a.status != http.StatusNoContent {
+				t.Errorf("%s for %s: %d", path, origin, a.status)
+			} else {
+				check(t, a, "*")
+			}
+			if a := d.send(t, "GET", path, "", "Origin", origin); a.status != http.StatusOK {
+				t.Errorf("%s: %d", path, a.status)
+			} else {
+				check(t, a, "*")
+			}
+		}
+	}
+	for _, path := range []string{"/oauth/authorize", "/oauth/login", "/oauth/consent", "/oauth/logout", "/oauth/account", "/oauth/introspect", "/oauth/token/info", "/oauth/nothing", "/api/v1/organisations/me/users/u-max/access_tokens"} {
+		for _, method := range []string{"OPTIONS", "GET", "POST"} {
+			check(t, d.send(t, method, path, "", "Origin", allowed[0], "Access-Control-Request-Method", "POST"), "")
+		}
+	}
+	t.Run("a client that is added and removed", func(t *testing.T) {
+		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
+		d.register(t, store.Client{ID: "new", Type: store.PublicClient, RedirectURIs: []string{"https://NEW.example:443/cb"}})
+		check(t, preflight("/oauth/token", "https://new.example", "POST"), "https://new.example")
+		if err := d.app().registry.Clients.RemoveClient(t.Context(), "new"); err != nil {
+			t.Fatal(err)
+		}
+		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
+	})
 }

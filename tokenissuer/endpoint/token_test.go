@@ -119,6 +119,13 @@ func TestT23T24OnlyPOST(t *testing.T) {
 			}
 		}
 	}
+	for _, path := range []string{"/oauth/token/info", "/oauth/jwks", wellKnownServer, WellKnownResource} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "get"} {
+			if answer := c.ask(method, path, "x=y", nil); answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: %d, Allow %q", method, path, answer.StatusCode, answer.Header.Get("Allow"))
+			}
+		}
+	}
 	// A browser gets no permission with a success either.
 	if answer := c.ask("POST", "/oauth/token", grant+as("conf"), nil, "Origin", "https://evil.example"); answer.StatusCode != http.StatusOK || answer.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %v", answer.StatusCode, answer.Header)
