@@ -156,21 +156,6 @@ func TestG57G94NothingPassesWhileNobodyCanSign(t *testing.T) {
 	g.swapped(t, g.passed(t, g.request("GET", "/swapped/x", bearer(token))), token, ordersAudience)
 }
 
-// TestG25SwappedTokenAsBearer: an exchanged token passes gates for that upstream alone.
-func TestG25SwappedTokenAsBearer(t *testing.T) {
-	g := startGate(t, siteWith("", withoutErrorRoutes(strings.NewReplacer("/orders/*", "/meant/*", "/any/*", "/swap/*").Replace(swappingRoutes))))
-	token := g.user("u-ada", "acme", "admin", "public", "trusted")
-	swapped, _ := g.swapped(t, g.passed(t, g.request("GET", "/swap/x", bearer(token))), token, ordersAudience)
-	g.refusesEverywhere(t, swapped)
-	g.upstream.seen()
-	g.passed(t, g.request("GET", "/other", bearer(token))) // no token was revoked
-	g.passed(t, g.request("GET", "/meant/x", bearer(swapped))).has(t, identity.Subject, "u-ada")
-	_, claims := g.swapped(t, g.passed(t, g.request("GET", "/behind/x", bearer(swapped))), swapped, "https://behind.example")
-	if act := fmt.Sprint(claims["act"]); act != "map[act:map[client_id:gatehouse sub:gatehouse] client_id:gatehouse sub:gatehouse]" {
-		t.Errorf("act %s", act)
-	}
-}
-
 // TestSwapOfAnotherIssuersToken checks that the other issuer's users get a prefix that no local user id can have.
 func TestSwapOfAnotherIssuersToken(t *testing.T) {
 	p := startProvider(t)

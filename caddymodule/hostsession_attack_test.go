@@ -93,7 +93,7 @@ func TestS7AnAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, by POST or in early data → no session, and
+// TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, or by POST → no session, and
 // no redirect except to the callback itself.
 func TestS8AnswersThatAreNone(t *testing.T) {
 	g := startHosts(t)
@@ -127,10 +127,6 @@ func TestS8AnswersThatAreNone(t *testing.T) {
 		if a := v.explained(t, "wiki", v.send(method, v.begun("wiki", "/pages/1").String(), "")); a.status != status {
 			t.Errorf("%s: %d", method, a.status)
 		}
-	}
-	callback := v.begun("wiki", "/pages/1")
-	if a := v.send(http.MethodGet, callback.String(), "", "Early-Data", "1"); a.status != http.StatusTooEarly {
-		t.Errorf("in early data: %d", a.status)
 	}
 }
 

@@ -284,21 +284,6 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("P140 looked at beforehand", func(t *testing.T) {
-		v := g.visitor(t)
-		answered := begun(v)
-		for name, a := range map[string]answer{
-			"HEAD": v.send(http.MethodHead, answered, "", navigation...), "prefetch": v.send(http.MethodGet, answered, "", append(navigation, "Sec-Purpose", "prefetch")...),
-			"prerender": v.send(http.MethodGet, answered, "", append(navigation, "Sec-Purpose", "prefetch;prerender")...),
-		} {
-			if a.status != http.StatusForbidden || v.cookie("app", hostCookie) != "" {
-				t.Errorf("%s: %d", name, a.status)
-			}
-		}
-		if a := v.navigate(answered); a.status != http.StatusSeeOther || v.cookie("app", hostCookie) == "" {
-			t.Errorf("the visit afterwards: %d %s", a.status, a.body)
-		}
-	})
 	t.Run("another browser's", func(t *testing.T) {
 		victim := g.visitor(t)
 		victim.navigate(g.at("app", "/mine"))
