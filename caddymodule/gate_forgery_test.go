@@ -137,7 +137,7 @@ func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
 }
 
-// TestForgeriesEndAtTheGate has one token for each kind of forgery. Package accesstoken tests all variants.
+// TestForgeriesEndAtTheGate has one token for each kind of forgery. Package token tests all variants.
 func TestForgeriesEndAtTheGate(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)

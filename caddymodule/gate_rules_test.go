@@ -98,20 +98,6 @@ func TestG83RulesThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestG70ExpressionsSeeThePathThatIsForwarded checks expressions behind handle_path and rewrite. Rules with matchers see the same path.
-func TestG70ExpressionsSeeThePathThatIsForwarded(t *testing.T) {
-	g := startGate(t, siteWith("", "	handle_path /p/* {\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}\n"+
-		"	handle /r/* {\n		rewrite * /admin/x\n		protect {\n			require expression `!path('/admin/*') || oauth_scope('trusted')`\n		}\n		reverse_proxy UPSTREAM\n	}"))
-	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")
-	for _, target := range []string{"/p/admin/x", "/r/x"} {
-		g.because(t, g.request("GET", target, bearer(public)), 403, "expression_false")
-		if seen := g.passed(t, g.request("GET", target, bearer(trusted))); seen.Target != "/admin/x" {
-			t.Errorf("%s reached the upstream as %s", target, seen.Target)
-		}
-	}
-	g.passed(t, g.request("GET", "/p/x", bearer(public)))
-}
-
 // adapted returns a Caddyfile as JSON.
 func adapted(t *testing.T, caddyfile string) string {
 	t.Helper()
@@ -120,7 +106,7 @@ func adapted(t *testing.T, caddyfile string) string {
 	return string(config)
 }
 
-// TestG43RevokedByAnyName revokes a token by each name through the issuer. Package accesstoken tests every pair.
+// TestG43RevokedByAnyName revokes a token by each name through the issuer. Package token tests every pair.
 func TestG43RevokedByAnyName(t *testing.T) {
 	now := setClock(t)
 	g := startGate(t, site)

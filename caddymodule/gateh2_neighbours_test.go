@@ -42,7 +42,7 @@ func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 			rewrite * /api/fixed
 			protect {
 				anonymous /before/*
-				require /api/* scope trusted
+				require expression "!path('/api/*') || oauth_scope('trusted')"
 			}
 			reverse_proxy UPSTREAM
 		}
