@@ -138,9 +138,7 @@ func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
 		maps.Copy(into, changes)
 		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
 		text, err := json.Marshal(into)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		return string(text)
 	}
 	return f.token(merge(h, header), merge(c, claims))

@@ -87,9 +87,7 @@ func TestTheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 func (g *gateway) later(c *testClock, d time.Duration) {
 	g.t.Helper()
 	c.advance(d)
-	if err := g.app().node.Refresh(context.Background()); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, g.app().node.Refresh(context.Background()))
 }
 
 // TestG123TheCookieIsReadAsItIs: `token_from cookie accessToken` missing, junk or expired → read like any cookie, nothing is renewed; two →

@@ -50,9 +50,7 @@ func (g *gateway) signer() *forger {
 	g.t.Helper()
 	stored := g.storedKey()
 	key, err := x509.ParsePKCS8PrivateKey(stored.Private)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return &forger{key: key.(crypto.Signer), kid: stored.ID, alg: string(stored.Algorithm), issuer: g.url}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // directSite has no issuer. Browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE are further lines of the oauth
 // block.
-const directSite = `{
+var directSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -31,26 +31,12 @@ const directSite = `{
 	}
 }
 http://app.localhost:TCPPORT {
-	handle /public/* {
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect {
-			challenge browser corp
-			forward + X-Email email
-			forward + X-Issuer iss
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	handled("handle /public/*", "reverse_proxy UPSTREAM") +
+	gated("", "challenge browser corp", "forward + X-Email email", "forward + X-Issuer iss") + `}
 http://wiki.localhost:TCPPORT {
-	handle {
-		protect {
-			challenge browser
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("", "challenge browser") + `}
 `
 
 // startDirect serves directSite for the users of a provider.

@@ -7,15 +7,9 @@ import (
 )
 
 // deniedRoutes are routes of an application with rules about users.
-const deniedRoutes = `
-	handle /engineering/* {
-		protect {
-			challenge browser
-			require group engineering
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /people/* {
+var deniedRoutes = `
+` +
+	gated("/engineering/*", "challenge browser", "require group engineering") + `	handle /people/* {
 		protect {
 			challenge browser
 			require /people/ada/* user ada@acme.example

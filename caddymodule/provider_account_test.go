@@ -39,9 +39,7 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	notice, allowed := "", 0
 	for ; allowed < 200; allowed++ {
 		location, err := url.Parse(guesses(stranger).header.Get("Location"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if notice = location.Query().Get("failed"); notice == "too_many_attempts" {
 			break
 		}

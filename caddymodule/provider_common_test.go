@@ -217,9 +217,7 @@ func (p *lyingProvider) write(w http.ResponseWriter, body any) {
 func (p *lyingProvider) follow(location string) string {
 	p.t.Helper()
 	response, err := (&http.Client{CheckRedirect: stays}).Get(location)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	defer response.Body.Close()
 	return response.Header.Get("Location")
 }

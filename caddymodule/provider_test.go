@@ -60,9 +60,7 @@ func (p *provider) start() {
 			break
 		}
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
 	p.mu.Lock()
 	p.server = server
@@ -181,7 +179,7 @@ func (f *forger) jwk() (members map[string]string) {
 
 // trustSite has routes for tokens of a provider alone, of ours alone and of both. PROVIDER is the provider's URL, and
 // TRUST stands for further lines of its block.
-const trustSite = `{
+var trustSite = `{
 	admin ADMIN
 	storage file_system DIR/storage
 	log {
@@ -205,46 +203,14 @@ const trustSite = `{
 http://ADDR {
 	log
 	oauth_server
-	handle /any/* {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			issuer corp
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /both/* {
-		protect {
-			issuer self corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /own/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle /trusted/* {
-		protect trusted {
-			issuer self corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /other/* {
-		protect {
-			issuer corp
-			audience https://other.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		respond 404
-	}
-}
+` +
+	gated("/any/*", "issuer corp") +
+	gated("/optional/*", "issuer corp", "optional") +
+	gated("/both/*", "issuer self corp") +
+	gated("/own/*") +
+	gated("/trusted/* trusted", "issuer self corp") +
+	gated("/other/*", "issuer corp", "audience https://other.example") +
+	handled("handle", "respond 404") + `}
 `
 
 // gateOnly returns trustSite without our own issuer.
@@ -295,9 +261,7 @@ func (g *trustGate) forger() *forger {
 // restart stops Caddy and starts it again, with the same storage.
 func (g *trustGate) restart(caddyfile string) {
 	g.t.Helper()
-	if err := caddy.Stop(); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, caddy.Stop())
 	g.reload(caddyfile)
 }
 

@@ -42,9 +42,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
 	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
 	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "native", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
 	// A public client at this point is known; whether it may use the grant is checked separately.
 	known := outcome{status: 400, code: "unauthorized_client"}
@@ -104,15 +102,9 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 		}
 	}
 	registry := d.app().registry
-	if err := registry.Clients.DisableClient(t.Context(), "disabled"); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Clients.RemoveClient(t.Context(), "removed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Clients.DisableClient(t.Context(), "pubgone"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registry.Clients.DisableClient(t.Context(), "disabled"))
+	check(t, registry.Clients.RemoveClient(t.Context(), "removed"))
+	check(t, registry.Clients.DisableClient(t.Context(), "pubgone"))
 	d.decisions(t)
 	ask := func(id, secret string, inBody bool) answer {
 		t.Helper()
@@ -146,9 +138,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	d := openDoor(t, onDisk)
 	before := d.register(t, store.Client{ID: "app"})
 	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	after := rotated.Reveal()
 	ask := func(secret string, want outcome) {
 		t.Helper()
@@ -165,9 +155,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 
 	// Without an overlap the old secret ends at once, although it has just been used.
 	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ask(after, badBasic("client_authentication_failed"))
 	ask(rotated.Reveal(), granted())
 }

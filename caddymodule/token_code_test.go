@@ -266,9 +266,7 @@ func TestT62ClientOrConsentIsGone(t *testing.T) {
 				u.gives(r.exchange(code))
 				return
 			}
-			if err := end(r.clientID); err != nil {
-				u.t.Fatal(err)
-			}
+			check(u.t, end(r.clientID))
 			u.denied(r.exchange(code), badClient("client_authentication_failed"))
 		})
 	}
@@ -365,9 +363,7 @@ func TestT65T90OtherCredentialsAreNeitherCodesNorRefreshTokens(t *testing.T) {
 			Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
 		})
 		doomed := u.userTokens(r, ada)
-		if err := u.app().registry.Clients.RemoveClient(u.t.Context(), r.clientID); err != nil {
-			u.t.Fatal(err)
-		}
+		check(u.t, u.app().registry.Clients.RemoveClient(u.t.Context(), r.clientID))
 		u.denied(r.refresh(doomed.RefreshToken), badClient("client_authentication_failed"))
 		u.denied(requestOf("other").refresh(doomed.RefreshToken), badGrant("refresh_token_of_another_client"))
 		u.gone(doomed.AccessToken)

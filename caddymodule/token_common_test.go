@@ -385,9 +385,7 @@ func confFields(more ...string) []string {
 func (d *door) register(t *testing.T, c store.Client) string {
 	t.Helper()
 	_, secret, err := d.app().registry.Clients.AddClient(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return secret.Reveal()
 }
 
@@ -399,12 +397,8 @@ func claims(t *testing.T, token string) map[string]any {
 		t.Fatalf("%d parts", len(parts))
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var claims map[string]any
-	if err := json.Unmarshal(text, &claims); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, &claims))
 	return claims
 }

@@ -182,9 +182,7 @@ func (u *userDoor) introspected(r request, token string, more ...string) map[str
 	a := u.ask(u.t, "/oauth/introspect", with(r.refresh(""), append([]string{"token", token, "grant_type", "", "refresh_token", ""}, more...)...).Encode())
 	u.hold(u.t, a, granted())
 	var body map[string]any
-	if err := json.Unmarshal([]byte(a.body), &body); err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, json.Unmarshal([]byte(a.body), &body))
 	return body
 }
 
@@ -259,9 +257,7 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 	u.sub("of a user who was disabled", func(u *userDoor) {
 		id := u.addUser("disabled@acme.example", "acme", store.RoleMember)
 		got := u.userTokens(r, "disabled@acme.example")
-		if err := u.app().registry.People.SetUserStatus(u.t.Context(), id, store.UserDisabled); err != nil {
-			u.t.Fatal(err)
-		}
+		check(u.t, u.app().registry.People.SetUserStatus(u.t.Context(), id, store.UserDisabled))
 		u.wantInactive(r, got.AccessToken, got.RefreshToken)
 	})
 	u.sub("expired", func(u *userDoor) {
@@ -362,9 +358,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 			page := b.consentFor(d.t, r)
 
 			for _, id := range []string{id, adminID} {
-				if err := end(id); err != nil {
-					d.t.Fatal(err)
-				}
+				check(d.t, end(id))
 			}
 
 			d.gone(living...)

@@ -186,9 +186,7 @@ func filesBelow(t *testing.T, directory string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return files
 }
 
@@ -253,9 +251,7 @@ func TestT101TheSuccessBody(t *testing.T) {
 		var answered struct {
 			CreatedAt float64 `json:"created_at"`
 		}
-		if err := json.Unmarshal([]byte(a.body), &answered); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(a.body), &answered))
 		iat, _ := claim["iat"].(float64)
 		exp, _ := claim["exp"].(float64)
 		if iat != answered.CreatedAt || exp != iat+7200 {

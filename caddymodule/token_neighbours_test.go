@@ -139,9 +139,7 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 	})
 	t.Run("store down", func(t *testing.T) {
 		token := fresh()
-		if err := d.app().node.Store().Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, d.app().node.Store().Close())
 		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
 		d.holdSentence(t, revoke(t, "token="+token+"&"+asConf), down)
 		d.holdSentence(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), down)
@@ -191,9 +189,7 @@ func TestT106Introspection(t *testing.T) {
 		t.Helper()
 		d.hold(t, a, granted())
 		var body map[string]any
-		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(a.body), &body))
 		if body["active"] != true || body["token_type"] != "Bearer" {
 			t.Errorf("body %s", a.body)
 		}
@@ -273,9 +269,7 @@ func TestT106Introspection(t *testing.T) {
 		d.hold(t, a, outcome{status: 400, code: "invalid_request", reason: "bearer_malformed"})
 	})
 	t.Run("store down", func(t *testing.T) {
-		if err := d.app().node.Store().Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, d.app().node.Store().Close())
 		d.app().issuer.Clients.Authenticated.Forget("stored")
 		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored),
 			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
@@ -363,9 +357,7 @@ func TestT107TokenInfo(t *testing.T) {
 func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	open := freeAddr(t)
 	_, port, err := net.SplitHostPort(open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// The site serves every host, as one behind a proxy may.
 	d := openDoor(t, strings.Replace(patient, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1))
 	issuer := d.url
@@ -443,7 +435,7 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 	d := &door{gatehouse: g, client: http.DefaultClient}
 	allowed := []string{"https://pub.example", "https://named.example", "http://localhost:3000"}
 	others := []string{"https://evil.example", "https://client.example", "https://PUB.example", "https://pub.example:8443", "http://pub.example", "https://pub.example.evil.example", "null", "http://127.0.0.1", ""}
-	check := func(t *testing.T, a answer, origin string) {
+	readable := func(t *testing.T, a answer, origin string) {
 		t.Helper()
 		if got := a.header.Values("Access-Control-Allow-Origin"); origin == "" && got != nil || origin != "" && !slices.Equal(got, []string{origin}) {
 			t.Errorf("%d: allowed %q, want %q", a.status, got, origin)
@@ -458,12 +450,12 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
 		for _, origin := range allowed {
 			a := preflight(path, origin, "POST")
-			if check(t, a, origin); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Methods") != "POST" || a.header.Get("Access-Control-Allow-Headers") != "Authorization, *" ||
+			if readable(t, a, origin); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Methods") != "POST" || a.header.Get("Access-Control-Allow-Headers") != "Authorization, *" ||
 				!slices.Contains(a.header.Values("Vary"), "Origin") || a.header.Get("Access-Control-Max-Age") == "" {
 				t.Errorf("%s for %s: %d %v", path, origin, a.status, a.header)
 			}
 			a = d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin)
-			if check(t, a, origin); a.status != http.StatusBadRequest || a.header.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, Retry-After" || !slices.Contains(a.header.Values("Vary"), "Origin") {
+			if readable(t, a, origin); a.status != http.StatusBadRequest || a.header.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, Retry-After" || !slices.Contains(a.header.Values("Vary"), "Origin") {
 				t.Errorf("an error of %s for %s: %d %v", path, origin, a.status, a.header)
 			}
 		}
@@ -471,11 +463,11 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 			if a := preflight(path, origin, "POST"); a.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s for %q: %d", path, origin, a.status)
 			} else {
-				check(t, a, "")
+				readable(t, a, "")
 			}
-			check(t, d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin), "")
+			readable(t, d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin), "")
 		}
-		check(t, d.send(t, "OPTIONS", path, "", "Origin", allowed[0], "Origin", allowed[1], "Access-Control-Request-Method", "POST"), "")
+		readable(t, d.send(t, "OPTIONS", path, "", "Origin", allowed[0], "Origin", allowed[1], "Access-Control-Request-Method", "POST"), "")
 		if a := d.send(t, "OPTIONS", path, "", "Origin", allowed[0]); a.status != http.StatusMethodNotAllowed {
 			t.Errorf("no preflight: %d", a.status)
 		}
@@ -485,27 +477,25 @@ func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 			if a := preflight(path, origin, "GET"); a.status != http.StatusNoContent {
 				t.Errorf("%s for %s: %d", path, origin, a.status)
 			} else {
-				check(t, a, "*")
+				readable(t, a, "*")
 			}
 			if a := d.send(t, "GET", path, "", "Origin", origin); a.status != http.StatusOK {
 				t.Errorf("%s: %d", path, a.status)
 			} else {
-				check(t, a, "*")
+				readable(t, a, "*")
 			}
 		}
 	}
 	for _, path := range []string{"/oauth/authorize", "/oauth/login", "/oauth/consent", "/oauth/logout", "/oauth/account", "/oauth/introspect", "/oauth/token/info", "/oauth/nothing", "/api/v1/organisations/me/users/u-max/access_tokens"} {
 		for _, method := range []string{"OPTIONS", "GET", "POST"} {
-			check(t, d.send(t, method, path, "", "Origin", allowed[0], "Access-Control-Request-Method", "POST"), "")
+			readable(t, d.send(t, method, path, "", "Origin", allowed[0], "Access-Control-Request-Method", "POST"), "")
 		}
 	}
 	t.Run("a client that is added and removed", func(t *testing.T) {
-		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
+		readable(t, preflight("/oauth/token", "https://new.example", "POST"), "")
 		d.register(t, store.Client{ID: "new", Type: store.PublicClient, RedirectURIs: []string{"https://NEW.example:443/cb"}})
-		check(t, preflight("/oauth/token", "https://new.example", "POST"), "https://new.example")
-		if err := d.app().registry.Clients.RemoveClient(t.Context(), "new"); err != nil {
-			t.Fatal(err)
-		}
-		check(t, preflight("/oauth/token", "https://new.example", "POST"), "")
+		readable(t, preflight("/oauth/token", "https://new.example", "POST"), "https://new.example")
+		check(t, d.app().registry.Clients.RemoveClient(t.Context(), "new"))
+		readable(t, preflight("/oauth/token", "https://new.example", "POST"), "")
 	})
 }

@@ -56,17 +56,13 @@ func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u := openUsers(t)
 	registry := u.app().registry
 	for email, status := range map[string]store.UserStatus{"disabled@acme.example": store.UserDisabled, "locked@acme.example": store.UserLocked} {
-		if err := registry.People.SetUserStatus(t.Context(), u.addUser(email, "acme", store.RoleMember), status); err != nil {
-			t.Fatal(err)
-		}
+		check(t, registry.People.SetUserStatus(t.Context(), u.addUser(email, "acme", store.RoleMember), status))
 	}
 	if _, err := registry.People.AddUser(t.Context(), store.User{Email: "invited@acme.example", Organisation: "acme"}, oauth.Secret{}); err != nil {
 		t.Fatal(err)
 	}
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
-	if err := registry.People.RemoveUser(t.Context(), removed); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registry.People.RemoveUser(t.Context(), removed))
 	for _, r := range []request{requestOf("conf"), nobodysClient} {
 		var first answer
 		for _, test := range []struct{ name, email, password string }{
@@ -112,9 +108,7 @@ func TestT78SignInsAtOnce(t *testing.T) {
 	for err == nil && configurationWord.Match(slow) { // it is in the configuration, like peopleHash
 		slow, err = bcrypt.GenerateFromPassword([]byte(peoplePassword), 9)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	u := openUsers(t, "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword HASH", "user u-max {\n\t\t\temail max@acme.example\n\t\t\tpassword "+string(slow))
 	r := requestOf("conf")
 	token := u.userTokens(r, ada).AccessToken
@@ -156,23 +150,17 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	r := requestOf("conf")
 	current := passwords.CurrentScheme()
 	old, err := bcrypt.GenerateFromPassword([]byte(peoplePassword), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, hash := range map[string]string{"bcrypt": string(old), "weak argon2id": peopleHash()} {
 		u.sub(name, func(u *userDoor) {
 			email := strings.ReplaceAll(name, " ", "-") + "@acme.example"
 			id := u.addUser(email, "acme", store.RoleMember)
 			stored := func() *store.User {
 				user, err := u.app().registry.People.User(u.t.Context(), id)
-				if err != nil {
-					u.t.Fatal(err)
-				}
+				check(u.t, err)
 				return user
 			}
-			if err := u.app().registry.People.SetPasswordHash(u.t.Context(), id, oauth.NewSecret(hash)); err != nil {
-				u.t.Fatal(err)
-			}
+			check(u.t, u.app().registry.People.SetPasswordHash(u.t.Context(), id, oauth.NewSecret(hash)))
 			u.denied(r.asPassword(email, "wrong horse battery staple"), badGrant("sign_in_failed"))
 			if stored().PasswordHash.Reveal() != hash {
 				u.t.Error("a wrong password replaced the hash")
@@ -195,9 +183,7 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	}
 	// The sign-in page does the same.
 	id := u.addUser("page@acme.example", "acme", store.RoleMember)
-	if err := u.app().registry.People.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, u.app().registry.People.SetPasswordHash(t.Context(), id, oauth.NewSecret(string(old))))
 	u.userTokens(r, "page@acme.example")
 	if user, err := u.app().registry.People.User(t.Context(), id); err != nil || passwords.SchemeOf(user.PasswordHash) != current {
 		t.Errorf("after signing in on the page: %v", err)

@@ -169,9 +169,7 @@ func TestT64StoreFailsAmidAGrant(t *testing.T) {
 	r := requestOf("conf")
 	down := unavailable("store_unavailable")
 	code, first := u.code(r, ada), u.userTokens(r, ada)
-	if err := u.app().node.Store().Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, u.app().node.Store().Close())
 	u.denied(r.exchange(code), down)
 	u.denied(r.refresh(first.RefreshToken), down)
 	u.denied(r.asPassword(ada, peoplePassword), unavailable(""))

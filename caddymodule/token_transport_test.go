@@ -20,9 +20,7 @@ import (
 func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", d.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
 	_ = connection.SetDeadline(time.Now().Add(limit))
 	return connection
