@@ -33,18 +33,14 @@ const tooManyGrants = "Too many tokens were created. Try again later."
 // keepHouse runs one round of housekeeping, which nodes run once a minute.
 func (u *userDoor) keepHouse() {
 	u.t.Helper()
-	if err := u.app().node.KeepHouse(u.t.Context()); err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, u.app().node.KeepHouse(u.t.Context()))
 }
 
 // sizes counts the records of the store.
 func (u *userDoor) sizes() store.Sizes {
 	u.t.Helper()
 	sizes, err := u.app().node.Store().Sizes(u.t.Context())
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, err)
 	return sizes
 }
 
@@ -202,9 +198,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 		return u.send(t, http.MethodGet, "/oauth/token/info", "", "Authorization", "Bearer "+tok).status == http.StatusOK
 	}
 	other, err := u.operator().MintServerToken(t.Context(), "other", "public", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before := u.sizes().Revocations
 	kept := serverToken()
 	for range 60 {
@@ -237,9 +231,7 @@ func TestT143EndedServerTokensLeaveABoundedNumberOfRecords(t *testing.T) {
 	}
 	// Other nodes, and this one after a restart, see only recorded revocations.
 	list, _, err := u.app().node.Store().Revocations(t.Context(), store.FeedPosition{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	fresh := token.NewRevocationSet()
 	fresh.Add(list...)
 	claim := claims(t, kept)

@@ -18,9 +18,7 @@ var whole = regexp.MustCompile("(?ms)^```caddyfile\n(\\{\n.*?)^```$")
 func TestDocumentedCaddyfiles(t *testing.T) {
 	emptyHome(t)
 	key := filepath.Join(t.TempDir(), "kek")
-	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
 	t.Setenv("BILLING_SECRET", confSecret)
 	t.Setenv("PORTAL_SECRET", confSecret)
 	t.Setenv("PARTNER_SECRET", confSecret)
@@ -34,9 +32,7 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	found := 0
 	for _, document := range []string{"../README.md", "../docs/configuration.md", "../docs/operations.md", "../docs/other-proxies.md", "../docs/trust.md", "../docs/migration-doorkeeper.md", "../docs/guides/README.md", "../docs/guides/sign-in-with.md"} {
 		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, block := range whole.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if formatted := string(caddyfile.Format([]byte(block[1]))); formatted != block[1] {
@@ -63,19 +59,13 @@ var (
 // TestDocumentedLinks checks that each link between pages leads to an existing file and heading.
 func TestDocumentedLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	texts, anchors := map[string]string{}, map[string]bool{}
 	guides, err := filepath.Glob("../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, path := range append(slices.Concat(pages, guides), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		texts[path] = fenced.ReplaceAllString(string(text), "")
 		for _, h := range heading.FindAllStringSubmatch(texts[path], -1) {
 			anchors[path+"#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
@@ -104,16 +94,12 @@ func TestDocumentedTables(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages = append(pages, found...)
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		lines := append(strings.Split(fenced.ReplaceAllString(string(text), ""), "\n"), "")
 		for i, line := range lines[:len(lines)-1] {
 			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) && !tableRule.MatchString(lines[i+1]) {

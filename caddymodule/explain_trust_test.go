@@ -20,9 +20,7 @@ const gateAccepts, gateRefuses, issuerKnows = "The gate accepts this token.\n", 
 func (g *trustGate) explains(t *testing.T, token, verdict string, lines ...string) string {
 	t.Helper()
 	out, err := g.run(token, "token", "explain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !strings.HasPrefix(out, verdict) {
 		t.Errorf("it says\n%s", out)
 	}
@@ -174,9 +172,7 @@ func TestExplainOfSeveralIntrospections(t *testing.T) {
 		Trust     []string
 		Findings  []token.Finding
 	}
-	if err := json.Unmarshal([]byte(answer), &x); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(answer), &x))
 	if !x.Undecided || strings.Join(x.Trust, " ") != "partner corp" || len(x.Findings) != 3 || !strings.Contains(x.Findings[2].Promise, "trust corp") {
 		t.Errorf("explained %s", answer)
 	}

@@ -43,9 +43,7 @@ func groupsOf(t *testing.T, token string) string {
 		return ""
 	}
 	text, err := json.Marshal(claim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -232,9 +230,7 @@ func TestG132GroupsOutOfBounds(t *testing.T) {
 	for name, test := range tooManyGroups {
 		d.sub(name, func(d *adminDoor) {
 			list, err := json.Marshal(test.groups)
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			check(d.t, err)
 			for _, r := range [][2]string{{"POST", "/oauth/users"}, {"PATCH", "/oauth/users/u-new"}} {
 				body := `{"groups":` + string(list) + `}`
 				if r[0] == "POST" {
@@ -286,9 +282,7 @@ func TestG132TheGreatestLists(t *testing.T) {
 			var told []string
 			for part := range strings.SplitSeq(seen.Header.Get(identity.Groups), ",") {
 				plain, err := url.PathUnescape(part)
-				if err != nil {
-					d.t.Fatal(err)
-				}
+				check(d.t, err)
 				told = append(told, plain)
 			}
 			asserted, _ := json.Marshal(claims(d.t, seen.Header.Get("X-Gate-Token"))["groups"])

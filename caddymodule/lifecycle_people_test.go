@@ -15,9 +15,7 @@ import (
 func (g *gatehouse) logoFile() string {
 	g.t.Helper()
 	path := filepath.Join(g.t.TempDir(), "logo.svg")
-	if err := os.WriteFile(path, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, os.WriteFile(path, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600))
 	return path
 }
 
@@ -41,9 +39,7 @@ func TestReloadKeepsSignIns(t *testing.T) {
 			g := startGatehouse(t, test.caddyfile)
 			access, refresh := g.staffTokens("ada@acme.example", adaPassword)
 			session, cookie, err := g.app().issuer.Sessions.OpenSession(t.Context(), signin.SignedIn{User: mustUser(t, g, "u-ada")}, "a browser", "a form")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			before := g.app()
 			g.reload(test.then(test.caddyfile))
 			if g.app() == before {
@@ -66,8 +62,6 @@ func TestReloadKeepsSignIns(t *testing.T) {
 func mustUser(t *testing.T, g *gatehouse, id string) *store.User {
 	t.Helper()
 	user, err := g.app().issuer.Families.Directory.User(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return user
 }

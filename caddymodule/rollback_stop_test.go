@@ -21,9 +21,7 @@ func TestK11RevokedJustBeforeAStop(t *testing.T) {
 	g.must(204, "POST", "/oauth/backup", `{"path":"`+backup+`"}`)
 	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
 	g.stop()
-	if err := os.Rename(backup, g.database()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(backup, g.database()))
 	g.reload(durableSite)
 	if n := strings.Count(g.logs(), putBackLine); n != 1 {
 		t.Errorf("the log tells of it %d times", n)
@@ -41,12 +39,8 @@ func TestK11RevokedWhileItStops(t *testing.T) {
 	if !e.Life.Enter() {
 		t.Fatal("it lets nobody in")
 	}
-	if err := e.Destruct(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Destruct())
+	check(t, e.Store().Revoke(t.Context(), store.Revocation{Kind: store.RevokeToken, ID: "late", ExpiresAt: time.Now().Add(time.Hour)}))
 	now := g.progress()
 	e.Life.Leave()
 	g.eventually("the marker has it", func() bool { return isMarked(now) })
@@ -59,13 +53,7 @@ func TestK4EmptiedDatabase(t *testing.T) {
 	token := g.token()
 	g.stop()
 	content := readFile(t, g.database())
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	check(os.Truncate(g.database(), 0))
+	check(t, os.Truncate(g.database(), 0))
 	if err := g.tryReload(durableSite); err == nil || !strings.Contains(err.Error(), "is empty, and marker-") {
 		t.Errorf("a start: %v", err)
 	}
@@ -75,13 +63,13 @@ func TestK4EmptiedDatabase(t *testing.T) {
 	if info, err := os.Stat(g.database()); err != nil || info.Size() != 0 {
 		t.Errorf("the file was touched: %v", err)
 	}
-	check(os.WriteFile(g.database(), []byte(content), 0o600))
+	check(t, os.WriteFile(g.database(), []byte(content), 0o600))
 	g.reload(durableSite)
 	if status := g.gate(token); status != 200 {
 		t.Errorf("put back, the gate answers %d", status)
 	}
 	g.stop()
-	check(os.Remove(g.database()))
+	check(t, os.Remove(g.database()))
 	g.reload(durableSite)
 	if status := g.gate(token); status != 401 {
 		t.Errorf("removed, the gate answers %d", status)
@@ -94,13 +82,9 @@ func TestK4EmptyDatabaseOfAFirstStart(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.stop()
 	for _, file := range append(markers(t), g.database()) {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(file))
 	}
-	if err := os.WriteFile(g.database(), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.database(), nil, 0o600))
 	g.reload(durableSite)
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)
@@ -112,9 +96,7 @@ func TestK4EmptyDatabaseBesideAnothersMarker(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	g.marked()
 	g.stop()
-	if err := os.WriteFile(g.vars.Replace("DIR/state/other.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.vars.Replace("DIR/state/other.db"), nil, 0o600))
 	g.reload(strings.Replace(durableSite, "state/oauth.db", "state/other.db", 1))
 	if status := g.gate(g.token()); status != 200 {
 		t.Errorf("the gate answers %d", status)

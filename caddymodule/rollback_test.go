@@ -20,9 +20,7 @@ import (
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(content)
 }
 
@@ -33,9 +31,7 @@ const putBackLine = "the database was put back to an older state"
 func markers(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "marker-*")) // without temporary files
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return files
 }
 
@@ -43,9 +39,7 @@ func markers(t *testing.T) []string {
 func (g *gatehouse) progress() sqlstore.Progress {
 	g.t.Helper()
 	now, err := g.app().node.Store().Progress(g.t.Context(), sqlstore.Marks{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return now
 }
 
@@ -79,9 +73,7 @@ func TestK11RestoredBackup(t *testing.T) {
 	}
 	g.marked()
 	g.stop()
-	if err := os.WriteFile(g.database(), []byte(backup), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(g.database(), []byte(backup), 0o600))
 	g.reload(durableSite)
 	if logs := g.logs(); strings.Count(logs, putBackLine) != 1 {
 		t.Errorf("the log tells %d times of a restored backup", strings.Count(logs, putBackLine))
@@ -155,14 +147,10 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	use, err := node.Acquire(node.Settings{
 		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = use.Release() })
 	other := use.Value
-	if err := other.Open(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Open())
 	for range 3 {
 		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
 	}
@@ -207,27 +195,22 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 			t.Fatal("it was taken for a restored backup")
 		}
 	}
-	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	restart(func() {})
-	restart(func() { check(os.Remove(marker)) })
+	restart(func() { check(t, os.Remove(marker)) })
 	g.marked()
-	restart(func() { check(os.WriteFile(marker, []byte("garbage"), 0o644)) })
+	restart(func() { check(t, os.WriteFile(marker, []byte("garbage"), 0o644)) })
 	if !strings.Contains(g.logs(), "the marker cannot be read") {
 		t.Error("nobody is told of the damaged marker")
 	}
 	g.marked()
 	restart(func() {
-		check(os.RemoveAll(filepath.Dir(marker)))
-		check(os.WriteFile(filepath.Dir(marker), nil, 0o600))
+		check(t, os.RemoveAll(filepath.Dir(marker)))
+		check(t, os.WriteFile(filepath.Dir(marker), nil, 0o600))
 	})
 	if !strings.Contains(g.logs(), "the marker cannot be written") {
 		t.Error("nobody is told that there is no marker")
 	}
-	restart(func() { check(os.Remove(filepath.Dir(marker))) })
+	restart(func() { check(t, os.Remove(filepath.Dir(marker))) })
 	g.marked()
 
 	// Another database has its own marker.
@@ -255,9 +238,7 @@ func TestK5Marker(t *testing.T) {
 			g := startGatehouse(t, durableSite)
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
-			if err := os.Chmod(markers(t)[0], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Chmod(markers(t)[0], 0o644))
 			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)

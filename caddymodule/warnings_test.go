@@ -54,13 +54,9 @@ var openShapes = []struct {
 func validateProcess(t *testing.T, caddyfile string, env ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(caddyfile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(caddyfile), 0o600))
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	command := exec.Command(program, "validate", "--config", "Caddyfile")
 	command.Dir = dir
 	command.Env = slices.Concat(os.Environ(), []string{nodeName + "=1", "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}, env)
@@ -126,9 +122,7 @@ func holdWarnings(t *testing.T, got, want []string, file string, offset int) {
 func plus(t *testing.T, number string, offset int) string {
 	t.Helper()
 	var n int
-	if err := json.Unmarshal([]byte(number), &n); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(number), &n))
 	text, _ := json.Marshal(n + offset)
 	return string(text)
 }
@@ -152,9 +146,7 @@ func TestG83EveryLoadWarns(t *testing.T) {
 		t.Errorf("of a good configuration: %q", got)
 	}
 	imported := filepath.Join(t.TempDir(), "gate.caddy")
-	if err := os.WriteFile(imported, []byte("\n\nprotect /api/* {\nissuer corp\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(imported, []byte("\n\nprotect /api/* {\nissuer corp\n}\n"), 0o600))
 	g.reload("{\nadmin ADMIN\nlog {\noutput file LOG\n}\noauth {\ntrust corp https://login.example {\naudience https://api.example\n}\n}\n}\nhttp://ADDR {\nimport " +
 		imported + "\nreverse_proxy UPSTREAM\n}\n")
 	holdWarnings(t, warningsIn(g.logs()), []string{"3 path /api/* only"}, imported, 0)
