@@ -304,6 +304,7 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 	registry, ctx := g.app().registry, context.Background()
 	return map[string]func(id string) error{
 		"disabled": func(id string) error { return registry.People.SetUserStatus(ctx, id, store.UserDisabled) },
+		"locked":   func(id string) error { return registry.People.SetUserStatus(ctx, id, store.UserLocked) },
 		"disabled-and-enabled": func(id string) error {
 			if err := registry.People.SetUserStatus(ctx, id, store.UserDisabled); err != nil {
 				return err
@@ -313,9 +314,10 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 		"another-password": func(id string) error {
 			return registry.People.SetPassword(ctx, id, oauth.NewSecret("another "+peoplePassword))
 		},
-		"demoted": func(id string) error { return registry.People.SetRole(ctx, id, store.RoleMember) },
-		"revoked": func(id string) error { return registry.People.RevokeUser(ctx, id) },
-		"removed": func(id string) error { return registry.People.RemoveUser(ctx, id) },
+		"demoted":  func(id string) error { return registry.People.SetRole(ctx, id, store.RoleMember) },
+		"promoted": func(id string) error { return registry.People.SetRole(ctx, id, store.RoleAdmin) },
+		"revoked":  func(id string) error { return registry.People.RevokeUser(ctx, id) },
+		"removed":  func(id string) error { return registry.People.RemoveUser(ctx, id) },
 	}
 }
 
