@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
@@ -137,9 +138,7 @@ func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
 		maps.Copy(into, changes)
 		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
 		text, err := json.Marshal(into)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		return string(text)
 	}
 	return f.token(merge(h, header), merge(c, claims))
@@ -237,7 +236,7 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 	job := map[string]any{"sub": "s", "repository": "acme/app", "ref": "refs/heads/main"}
 	header := func(changes map[string]any) string { return s.signed(s.issuer, changes, job) }
 	stranger := *s.issuer
-	stranger.key, _ = newPrivateKey("ES256")
+	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	for name, text := range map[string]string{
 		"an access token": header(map[string]any{"typ": "at+jwt"}), "a logout token": header(map[string]any{"typ": "logout+jwt"}),
 		"alg none": header(map[string]any{"alg": "none"}), "jwk": header(map[string]any{"jwk": stranger.jwk()}), "another's key": s.signed(&stranger, nil, job), "crit": header(map[string]any{"crit": []string{"x"}}),

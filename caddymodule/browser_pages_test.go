@@ -70,9 +70,7 @@ func TestBrowserLooks(t *testing.T) {
 	g, given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))
 	given["clients"].(map[string]map[string]string)["long"] = map[string]string{"id": "long", "redirectURI": long}
 	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
 	runScript(t, "browser-looks.mjs", given)
 	if strings.Contains(g.logs(), "/favicon.ico") {

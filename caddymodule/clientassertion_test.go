@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
@@ -30,14 +31,10 @@ func (g *gatehouse) otherNode(dsn string) *issuer.Parts {
 	settings := here.settings.Node
 	settings.DSN, settings.Rotation = dsn, settings.Rotation+time.Hour
 	use, err := node.Acquire(settings, nil)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	g.t.Cleanup(func() { _ = use.Release() })
 	other := use.Value
-	if err := other.Open(); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, other.Open())
 	p := here.newIssuer(g.loaded().others.clientKeys.value)
 	p.Families.Opened = families.Opened{
 		Store: families.StoreOf(other.Store().Store), Directory: store.OverlayDirectory{Declared: here.settings.Issuer.Declared, Stored: other.Store().Directory()},
@@ -89,10 +86,7 @@ type assertionScene struct {
 func startAssertions(t *testing.T, changes ...string) *assertionScene {
 	t.Helper()
 	s := &assertionScene{remote: startProvider(t)}
-	key, err := newPrivateKey("ES256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := issuertest.NewSignerOf("", "ES256").Private
 	s.inline = &forger{key: key, kid: "inline-1", alg: "ES256"}
 	changes = append(changes, "STORE", "memory", "OPTIONS", "")
 	s.gatehouse = startGatehouse(t, strings.NewReplacer(append(changes, "JWKS", "`"+s.keySet(t)+"`", "REMOTE", s.remote.url)...).Replace(assertionSite))
@@ -109,9 +103,7 @@ func keySetOf(t *testing.T, signers ...*forger) string {
 		list = append(list, f.jwk())
 	}
 	text, err := json.Marshal(map[string]any{"keys": list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -125,9 +117,7 @@ func (g *gatehouse) asserted(f *forger, id string, header, claims map[string]any
 		maps.Copy(into, changes)
 		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
 		text, err := json.Marshal(into)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		check(g.t, err)
 		return string(text)
 	}
 	return f.token(merge(h, header), merge(c, claims))
@@ -217,13 +207,11 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 	s := startAssertions(t)
 	now := node.Clock().Unix()
 	stranger := *s.inline
-	stranger.key, _ = newPrivateKey("ES256")
+	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	header := func(changes map[string]any) string { return s.asserted(s.inline, "inline", changes, nil) }
 	claims := func(changes map[string]any) string { return s.asserted(s.inline, "inline", nil, changes) }
 	publicKey, err := x509.MarshalPKIXPublicKey(s.inline.key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	asPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicKey})
 	good := header(nil)
 	unsigned := good[:strings.LastIndexByte(good, '.')+1]
@@ -448,7 +436,7 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
 	stranger := *s.inline
-	stranger.key, _ = newPrivateKey("ES256")
+	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	for i := range 5 {
 		if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusUnauthorized {
 			t.Fatalf("%d: %d %s", i, status, body)
@@ -488,9 +476,7 @@ func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
 	}
 	s.must(http.StatusBadRequest, "POST", "/oauth/clients/keyed/rotate-secret", `{}`)
 	file := s.vars.Replace("DIR/keys.json")
-	if err := os.WriteFile(file, []byte(set), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(set), 0o600))
 	s.ok("client", "add", "--id", "from-file", "--name", "From a file", "--jwks", file)
 	if status, body := s.gets(s.asserted(s.inline, "from-file", nil, nil)); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)

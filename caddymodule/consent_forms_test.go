@@ -359,7 +359,7 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 }
 
 // TestA83BetweenPageAndDecision: the session expired, the user disabled or the client deleted between page and decision → sign in again, or
-// an error page. Changes of a user by an operator are in token_userends_test.go.
+// an error page. Changes of a user by an operator are in token_endings_test.go.
 func TestA83BetweenPageAndDecision(t *testing.T) {
 	g := startPeople(t)
 	registry := g.app().registry

@@ -17,9 +17,7 @@ const exampleFile = "../Caddyfile.example"
 func readExample(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(exampleFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // exchangeSite has a chain of four services, each behind a gate. Each may exchange a token for itself for a token for the next one.
-const exchangeSite = `{
+var exchangeSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -74,35 +74,11 @@ const exchangeSite = `{
 }
 http://ADDR {
 	oauth_server
-	handle /orders/* {
-		protect {
-			upstream_token relay
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /stock/* {
-		protect read {
-			audience https://stock.internal
-			upstream_token relay
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /ledger/* {
-		protect read {
-			audience https://nobody.internal
-			resource http://ADDR/ledger
-			forward + X-Acts act
-			upstream_token swap https://books.internal
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /swapped/* {
-		protect {
-			upstream_token swap https://orders.internal
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/orders/*", "upstream_token relay") +
+	gated("/stock/* read", "audience https://stock.internal", "upstream_token relay") +
+	gated("/ledger/* read", "audience https://nobody.internal", "resource http://ADDR/ledger", "forward + X-Acts act", "upstream_token swap https://books.internal") +
+	gated("/swapped/*", "upstream_token swap https://orders.internal") + `}
 `
 
 type exchangeScene struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -49,7 +50,7 @@ func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 			g.awaitKeys()
 			f := g.forger()
 			stranger := *f
-			stranger.key, _ = newPrivateKey("ES256")
+			stranger.key = issuertest.NewSignerOf("", "ES256").Private
 			good := g.watched(f.claiming(map[string]any{"sub": "ada", "sid": "f-1"}))
 			for _, test := range []struct {
 				name, token, verdict string

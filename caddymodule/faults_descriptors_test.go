@@ -34,24 +34,16 @@ func startNode(t *testing.T, caddyfile string, files int) *ownProcess {
 	n.vars = strings.NewReplacer("ADDR", n.addr, "ADMIN", n.admin, "UPSTREAM", n.upstream.addr, "LOG", n.logFile,
 		"DIR", dir, "SECRET", confSecret)
 	config := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(n.vars.Replace(caddyfile)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(config, []byte(n.vars.Replace(caddyfile)), 0o600))
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n.command = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" run --adapter caddyfile --config "$1"`, files), program, config)
 	n.command.Dir = dir
 	n.command.Env = append(os.Environ(), nodeName+"=1", "XDG_DATA_HOME="+filepath.Join(dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	output, err := os.Create(filepath.Join(dir, "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n.command.Stdout, n.command.Stderr = output, output
-	if err := n.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, n.command.Start())
 	go func() {
 		defer close(n.ended)
 		_ = n.command.Wait() // ProcessState has the result
@@ -81,9 +73,7 @@ func (n *ownProcess) running() bool {
 // end asks the process to end and requires an orderly exit.
 func (n *ownProcess) end() {
 	n.t.Helper()
-	if err := n.command.Process.Signal(syscall.SIGTERM); err != nil {
-		n.t.Fatal(err)
-	}
+	check(n.t, n.command.Process.Signal(syscall.SIGTERM))
 	n.eventually("the node has ended", func() bool { return !n.running() })
 	if code := n.command.ProcessState.ExitCode(); code != 0 {
 		n.t.Errorf("it ended with %d", code)
@@ -133,9 +123,7 @@ func TestF24FewDescriptors(t *testing.T) {
 	var crowd []net.Conn
 	for range 3 * limit {
 		connection, err := net.Dial("tcp", n.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		crowd = append(crowd, connection)
 		_, _ = io.WriteString(connection, "GET /api/x HTTP/1.1\r\nHost: ")
 	}

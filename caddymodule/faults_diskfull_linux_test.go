@@ -30,22 +30,16 @@ func fill(t *testing.T, disk string) (empty func()) {
 	t.Helper()
 	path := filepath.Join(disk, "filler")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for block := make([]byte, 4096); err == nil; {
 		_, err = file.Write(block)
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("filling the disk: %v", err)
 	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, file.Close())
 	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(path))
 	}
 }
 

@@ -22,9 +22,7 @@ const recovery = time.Second
 func besideAt(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", fmt.Sprintf("%s?_pragma=busy_timeout(%d)", path, patience.Milliseconds()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -97,9 +95,7 @@ func TestF6ForeignWriter(t *testing.T) {
 	u := openUsers(t, append(slices.Clone(patientCodes), onDiskPeople...)...)
 	o := u.beforeFault()
 	foreign, err := besideAt(t, u.database()).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := foreign.ExecContext(context.Background(), statement); err != nil {

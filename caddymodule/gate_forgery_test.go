@@ -50,9 +50,7 @@ func (g *gateway) signer() *forger {
 	g.t.Helper()
 	stored := g.storedKey()
 	key, err := x509.ParsePKCS8PrivateKey(stored.Private)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return &forger{key: key.(crypto.Signer), kid: stored.ID, alg: string(stored.Algorithm), issuer: g.url}
 }
 
@@ -137,7 +135,7 @@ func (g *gateway) refuseAll(t *testing.T, f *forger, tokens map[string]string) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(f.good()))))
 }
 
-// TestForgeriesEndAtTheGate has one token for each kind of forgery. Package accesstoken tests all variants.
+// TestForgeriesEndAtTheGate has one token for each kind of forgery. Package token tests all variants.
 func TestForgeriesEndAtTheGate(t *testing.T) {
 	setClock(t)
 	g := startBoth(t, site)

@@ -1,16 +1,12 @@
 package caddymodule
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,53 +67,27 @@ func TestG87NoIssuersKeySignsForAnother(t *testing.T) {
 	})
 }
 
-// TestG13To40OfATrustedIssuer: the forgeries of G13 to G40 with another issuer's keys → 401.
+// TestG13To40OfATrustedIssuer: the forgeries of G13 to G40 with another issuer's keys → 401. Package token tests each.
 func TestG13To40OfATrustedIssuer(t *testing.T) {
-	now := setClock(t)
+	setClock(t)
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite)
 	f := g.forger()
-	stranger := *f
-	stranger.key, _ = newPrivateKey("ES256")
-	g.refuseAll(t, f, map[string]string{
-		"G13 none": f.with(map[string]any{"alg": "none"}), "G15 PS256": f.with(map[string]any{"alg": "PS256"}), "G18 unknown": f.with(map[string]any{"kid": "unknown"}),
-		"G20 jku": f.with(map[string]any{"jku": p.url + "/evil"}), "G21 crit": f.with(map[string]any{"crit": []string{"exp"}}), "G24 ID token": f.with(map[string]any{"typ": "JWT"}),
-		"G34 another key": stranger.good(), "G37 nbf": f.claiming(map[string]any{"nbf": node.Clock().Unix() + 60}), "G38 slash": f.claiming(map[string]any{"iss": p.url + "/"}),
-		"G39 other": f.claiming(map[string]any{"aud": "https://other.example"}), "G40 sub": f.claiming(map[string]any{"sub": nil}),
-	})
+	g.refused(t, g.request("GET", "/any/x", bearer(g.watched(f.with(map[string]any{"alg": "none", "jku": p.url + "/evil"})))), 401)
 	if got := p.count("/evil"); got != 0 {
 		t.Errorf("a reference in a token was followed %d times", got)
 	}
-	t.Run("G36 leeway", func(t *testing.T) { // of 30 s; for our own tokens it is 5 s
-		token := g.watched(f.claiming(map[string]any{"exp": node.Clock().Unix() - 20}))
-		g.passed(t, g.request("GET", "/any/x", bearer(token)))
-		now.advance(15 * time.Second)
-		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(token)), 401)
-		if got := parameters(t, header)["error_description"]; got != "The access token expired" {
-			t.Errorf("error_description %q", got)
-		}
-	})
 	t.Run("G39 audience of the route", func(t *testing.T) {
 		g.refused(t, g.request("GET", "/other/x", bearer(g.watched(f.good()))), 401)
 		token := g.watched(f.claiming(map[string]any{"aud": []string{"x", "https://other.example"}}))
 		g.passed(t, g.request("GET", "/other/x", bearer(token)))
 		g.refused(t, g.request("GET", "/any/x", bearer(token)), 401) // cached, and decided again
 	})
-	t.Run("G41 scope", func(t *testing.T) {
-		for _, scope := range []any{"public", "trustedX", "TRUSTED", []string{"trusted"}, nil} {
-			header, _ := g.refused(t, g.request("GET", "/trusted/x", bearer(g.watched(f.claiming(map[string]any{"scope": scope})))), 403)
-			if got := parameters(t, header)["scope"]; got != "trusted" {
-				t.Errorf("scope %v: challenge with scope %q", scope, got)
-			}
-		}
-		g.passed(t, g.request("GET", "/trusted/x", bearer(g.watched(f.claiming(map[string]any{"scope": "a trusted"})))))
-	})
 }
 
-// TestG89TheProviderIsAway: a provider's outage: known keys → served until stale; a key never seen → 503; a cold start with a snapshot →
-// served.
+// TestG89TheProviderIsAway: a provider's outage: known keys → served, our own tokens too; a cold start with a snapshot → served. Package trust
+// tests keys that were never seen and keys that are stale.
 func TestG89TheProviderIsAway(t *testing.T) {
-	now := runningClock(t) // for the pause after a failed request to the provider
 	p := startProvider(t)
 	g := startTrustGate(t, p, trustSite, "max_stale 1h")
 	known := g.watched(g.forger().claiming(map[string]any{"exp": node.Clock().Unix() + 36000}))
@@ -127,16 +97,6 @@ func TestG89TheProviderIsAway(t *testing.T) {
 		return len(kept) > 0
 	})
 	p.stop()
-	fresh := p.addKey("ES256")
-	unseen := *fresh
-	unseen.audience = g.url
-	t.Run("never seen key", func(t *testing.T) {
-		now.advance(time.Minute)
-		header, _ := g.refused(t, g.request("GET", "/any/x", bearer(g.watched(unseen.good()))), 503)
-		if header.Get("Retry-After") == "" || header.Get("Www-Authenticate") != "" {
-			t.Errorf("headers %v", header)
-		}
-	})
 	t.Run("our own tokens and other sites", func(t *testing.T) {
 		g.passed(t, g.request("GET", "/own/x", bearer(g.watched(g.token()))))
 		g.passed(t, g.request("GET", "/both/x", bearer(g.watched(g.token()))))
@@ -148,15 +108,10 @@ func TestG89TheProviderIsAway(t *testing.T) {
 		g.restart(trusting(p, trustSite, "max_stale 1h"))
 		g.passed(t, g.request("GET", "/any/x", bearer(known)))
 	})
-	t.Run("it comes back", func(t *testing.T) {
-		p.start()
-		now.advance(time.Minute)
-		g.eventually("its tokens pass again", func() bool { return g.shown("/any/x", unseen.good()) == http.StatusOK })
-	})
 }
 
 func TestG90OpaqueTokens(t *testing.T) {
-	now := setClock(t)
+	setClock(t)
 	p := startProvider(t)
 	site := strings.Replace(trustSite, "protect trusted {\n\t\t\tissuer self corp", "protect trusted {\n\t\t\tissuer corp", 1)
 	g := startTrustGate(t, p, site, "introspection "+p.url+"/introspect {", "\tclient gateway gateway-secret", "\tcache 10s", "}")
@@ -183,16 +138,6 @@ func TestG90OpaqueTokens(t *testing.T) {
 	inactive := g.watched(p.knows("opaque-c9f0f895fb98ab9159f51fd0297e236d", said(map[string]any{"active": false})))
 	g.refused(t, g.request("GET", "/any/x", bearer(inactive)), 401)
 	g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
-	t.Run("ended at the issuer", func(t *testing.T) {
-		p.knows(opaque, nil)
-		g.passed(t, g.request("GET", "/any/x", bearer(opaque))) // the answer is cached for ten seconds
-		now.advance(11 * time.Second)
-		g.refused(t, g.request("GET", "/any/x", bearer(opaque)), 401)
-	})
-	t.Run("the issuer is away", func(t *testing.T) {
-		p.stop()
-		g.refused(t, g.request("GET", "/any/x", bearer(g.watched("opaque-45c48cce2e2d7fbdea1afc51c7c6ad26"))), 503)
-	})
 }
 
 // TestStatusOfAGateThatIssuesNothing checks that the gate is ready even if a trusted issuer is down, and that the status reports it.
@@ -321,86 +266,5 @@ func TestG71StreamsEndWithTheTrustInTheirIssuer(t *testing.T) {
 		w.echoes(t)
 		check(t, g.tryReload(trusting(p, strings.Replace(site, change[0], change[1], 1))))
 		w.closed(t)
-	}
-}
-
-// floodScene is a node behind a trusted proxy, which names clients at any address.
-type floodScene struct{ *gateway }
-
-// send sends a request as the client at an address and reports whether the server closes the connection.
-func (s *floodScene) send(address, path, token string) (status int, closed bool) {
-	request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
-	if err != nil {
-		s.t.Error(err)
-		return 0, false
-	}
-	request.Header.Set("X-Forwarded-For", address)
-	request.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
-	defer client.CloseIdleConnections()
-	response, err := client.Do(request)
-	if err != nil {
-		s.t.Error(err)
-		return 0, false
-	}
-	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, response.Close
-}
-
-const stranger = "192.0.2.8"
-
-// TestG140AFloodOfOpaqueTokensDelaysNobodyElse: a flood of unknown opaque tokens from one source → at most half of the introspection
-// requests, then 503; tokens from other sources are next.
-func TestG140AFloodOfOpaqueTokensDelaysNobodyElse(t *testing.T) {
-	source := func(i int) string { return fmt.Sprintf("2001:db8:0:7::%x", i+1) } // addresses of one network
-	p := startProvider(t)
-	site := strings.Replace(trustSite, "\toauth {\n", "\tservers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}\n\toauth {\n", 1)
-	g := startTrustGate(t, p, site, "introspection "+p.url+providerIntrospect+" {", "\tclient gateway gateway-secret", "}")
-	s := &floodScene{gateway: g.gateway}
-	said := map[string]any{"active": true, "sub": "ada", "aud": g.url, "token_type": "Bearer", "exp": node.Clock().Unix() + 3600}
-	ended, end := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	var underWay, most int // introspection requests for the flood's tokens
-	p.says(providerIntrospect, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.PostFormValue("token"), "flood-") {
-			mu.Lock()
-			underWay++
-			most = max(most, underWay)
-			mu.Unlock()
-			select {
-			case <-time.After(500 * time.Millisecond):
-			case <-ended.Done():
-			}
-			mu.Lock()
-			underWay--
-			mu.Unlock()
-		}
-		_ = json.NewEncoder(w).Encode(p.introspect(r))
-	})
-	var crowd sync.WaitGroup
-	defer crowd.Wait()
-	defer end()
-	busy := make(chan struct{})
-	isBusy := sync.OnceFunc(func() { close(busy) })
-	for i := range 400 {
-		crowd.Go(func() {
-			for n := 0; ended.Err() == nil; n++ {
-				if status, _ := s.send(source(i), "/any/x", fmt.Sprintf("flood-%d-%d", i, n)); status == http.StatusServiceUnavailable {
-					isBusy()
-				}
-			}
-		})
-	}
-	<-busy // a 503 shows that the flood uses its whole share
-	for n := range 3 {
-		if status, _ := s.send(stranger, "/any/x", p.knows(fmt.Sprintf("fresh-%d-c9f0f895fb98ab9159f51fd0297e236d", n), said)); status != http.StatusOK {
-			t.Errorf("a token from elsewhere: %d", status)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if most != 32 {
-		t.Errorf("%d questions of the flood at once, want half of 64", most)
 	}
 }

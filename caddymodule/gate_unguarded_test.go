@@ -31,7 +31,7 @@ func strayLines(issuer string, names ...string) []string {
 }
 
 // unguardedSite is a server with a gate on one route, at PLACE.
-const unguardedSite = `{
+var unguardedSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -61,29 +61,18 @@ http://ISSUER {
 }
 
 http://ADDR, http://other.localhost:TCPPORT {
-	handle /api/* {
-		PLACE
-	}
-	handle /broken {
-		error 500
-	}
-	handle /asked/* {
+` +
+	handled("handle /api/*", "PLACE") +
+	handled("handle /broken", "error 500") + `	handle /asked/* {
 		forward_auth UPSTREAM {
 			uri /question
 			copy_headers X-Told
 		}
 		reverse_proxy UPSTREAM
 	}
-	handle /named {
-		invoke plain
-	}
-	handle /optional {
-		protect {
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /script {
+` +
+	handled("handle /named", "invoke plain") +
+	gated("/optional", "optional") + `	handle /script {
 		reverse_proxy FASTCGI {
 			transport fastcgi
 		}
@@ -97,10 +86,8 @@ http://ADDR, http://other.localhost:TCPPORT {
 			}
 		}
 	}
-	handle {
-		reverse_proxy UPSTREAM
-	}
-	handle_errors {
+` +
+	handled("handle", "reverse_proxy UPSTREAM") + `	handle_errors {
 		reverse_proxy UPSTREAM
 	}
 }

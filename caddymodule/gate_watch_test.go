@@ -104,21 +104,21 @@ func bearer(token string) string { return "Authorization: Bearer " + token }
 // audited returns the gate's audit lines since the last call.
 func (g *gateway) audited() []map[string]any {
 	g.t.Helper()
+	return g.auditLines(&g.read)
+}
+
+// auditLines returns the audit lines behind an offset of the log, which it moves to the end. The last line may be incomplete.
+func (g *gatehouse) auditLines(read *int64) (lines []map[string]any) {
+	g.t.Helper()
 	file, err := os.Open(g.logFile)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(g.read, io.SeekStart); err != nil {
-		g.t.Fatal(err)
-	}
+	_, err = file.Seek(*read, io.SeekStart)
+	check(g.t, err)
 	text, err := io.ReadAll(file)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	text = text[:bytes.LastIndexByte(text, '\n')+1]
-	g.read += int64(len(text))
-	var lines []map[string]any
+	*read += int64(len(text))
 	for line := range strings.SplitSeq(string(text), "\n") {
 		var entry map[string]any
 		if strings.Contains(line, "oauth.audit") && json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {

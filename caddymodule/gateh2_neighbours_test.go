@@ -3,8 +3,12 @@ package caddymodule
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/http2"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
@@ -38,7 +42,7 @@ func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
 			rewrite * /api/fixed
 			protect {
 				anonymous /before/*
-				require /api/* scope trusted
+				require expression "!path('/api/*') || oauth_scope('trusted')"
 			}
 			reverse_proxy UPSTREAM
 		}
@@ -183,6 +187,175 @@ func TestG93HeadersThatNoClaimGoesInto(t *testing.T) {
 	for _, name := range []string{"X-Who", "X-Auth-Subject", "Remote-User", "X-Hosted", "TEA", "X-Content-Length", "X-Forward-User", "From", "User-Agent", "Accepted", "Iffy", "Dates"} {
 		if _, err := adapt(":80 {\n protect {\n\tforward " + name + " sub\n }\n}\n"); err != nil {
 			t.Errorf("forward %s: %v", name, err)
+		}
+	}
+}
+
+// TestG99EveryOperationOfTheAdminAPI checks that a GET shows no secret and changes nothing, and that only the documented methods of a path
+// do anything.
+func TestG99EveryOperationOfTheAdminAPI(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	created := g.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"acme","name":"Acme"}`)
+	secret := member(t, created, "client_secret")
+	g.must(http.StatusCreated, "POST", "/oauth/organisations", `{"id":"org-1","name":"One"}`)
+
+	methods := make(map[string][]string) // by path; a test of package admin compares the document with the routes
+	documented := regexp.MustCompile("`(GET|POST|PATCH|DELETE) (/oauth/[^`?]*)`")
+	for _, operation := range documented.FindAllStringSubmatch(readFile(t, "../docs/operations.md"), -1) {
+		path := strings.ReplaceAll(operation[2], "ID", "acme")
+		methods[path] = append(methods[path], operation[1])
+	}
+	if len(methods) < 20 {
+		t.Fatalf("%d paths", len(methods))
+	}
+	state := func() string {
+		var all strings.Builder
+		for _, path := range []string{"/oauth/clients", "/oauth/organisations", "/oauth/users", "/oauth/keys"} {
+			status, _, body := g.operate("GET", path, "")
+			all.WriteString(path + itoa(status) + body)
+		}
+		return all.String()
+	}
+	before := state()
+	if !strings.Contains(before, "acme") || !strings.Contains(before, "org-1") {
+		t.Fatal(before)
+	}
+	hashes := regexp.MustCompile(`\$argon2|\$2[aby]\$|PRIVATE|"(d|hash|secret|client_secret|secret_hash|password|private)":`)
+	for path, has := range methods {
+		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "POST", "TRACE", "OPTIONS", "get", "FOO"} {
+			if slices.Contains(has, method) && method != "GET" || method == "HEAD" && slices.Contains(has, "GET") {
+				continue // documented methods may have effects
+			}
+			status, header, body := g.operate(method, path, "{}")
+			if method == "GET" && slices.Contains(has, "GET") {
+				if status >= 500 && path != "/oauth/ready" {
+					t.Errorf("GET %s: %d %s", path, status, body)
+				}
+				if hashes.MatchString(body) || strings.Contains(body, secret) || strings.Contains(body, confSecret) {
+					t.Errorf("GET %s shows %s", path, body)
+				}
+				continue
+			}
+			if status != http.StatusMethodNotAllowed || !strings.Contains(header.Get("Allow"), has[0]) {
+				t.Errorf("%s %s: %d, Allow: %q", method, path, status, header.Get("Allow"))
+			}
+		}
+	}
+	if after := state(); after != before {
+		t.Errorf("something changed: %s\nwas: %s", after, before)
+	}
+}
+
+// TestG73StreamsOfOneConnection checks that a stream never gets the fields of another one, however their frames are interleaved, although
+// both share the HPACK table.
+func TestG73StreamsOfOneConnection(t *testing.T) {
+	g := startGate(t, speakingH2(site))
+	token := g.server("public")
+	w := g.dialH2(t)
+	post := func(stream uint32, path string, further ...string) {
+		w.heads(stream, false, g.fields("POST", path, further...))
+	}
+	post(1, "/any/without")
+	post(3, "/any/with", "authorization", "Bearer "+token)
+	post(5, "/any/without")
+	post(7, "/api/scope", "authorization", "Bearer "+token)
+	post(9, "/any/bad", "authorization", "Bearer bad")
+	post(11, "/any/with", "authorization", "Bearer "+token)
+	post(13, "/any/twice", "authorization", "Bearer "+token, "authorization", "Bearer "+token)
+	post(15, "/mixed/pub/x")
+	for _, text := range []string{"one", "two"} {
+		for stream := uint32(1); stream <= 15; stream += 2 {
+			_ = w.framer.WriteData(stream, text == "two", []byte(text))
+		}
+	}
+	answers := w.answers(8)
+	for stream, want := range map[uint32]int{1: 401, 3: 200, 5: 401, 7: 403, 9: 401, 11: 200, 13: 400, 15: 200} {
+		if answer := answers[stream]; answer == nil || answer.status != want {
+			t.Errorf("stream %d: %+v, want %d", stream, answer, want)
+		}
+	}
+	targets := make(map[string]int)
+	for _, r := range g.upstream.seen() {
+		targets[r.Target]++
+		if r.Body != "onetwo" {
+			t.Errorf("%s has the body %q", r.Target, r.Body)
+		}
+		if r.Target == "/any/with" {
+			r.ours(t, "conf")
+		} else {
+			r.anonymous(t).has(t, "Authorization")
+		}
+	}
+	if len(targets) != 2 || targets["/any/with"] != 2 || targets["/mixed/pub/x"] != 1 {
+		t.Errorf("the upstream saw %v", targets)
+	}
+}
+
+// TestG75BodyWithoutATokenOverHTTP2 checks that the answer does not wait for the body and that the server requests no more of it.
+func TestG75BodyWithoutATokenOverHTTP2(t *testing.T) {
+	g := startGate(t, speakingH2(site))
+	for _, further := range [][]string{
+		{"content-length", "1073741824"}, nil, {"content-length", "1073741824", "expect", "100-continue"}, {"content-length", "1073741824", "authorization", "Bearer bad"},
+	} {
+		w := g.dialH2(t)
+		w.heads(1, false, g.fields("POST", "/any/x", further...))
+		answer := w.answers(1)[1]
+		if answer == nil || answer.status != http.StatusUnauthorized {
+			t.Fatalf("%q: %+v", further, answer)
+		}
+		if granted := w.granted(1); granted != 0 {
+			t.Errorf("%q: the server asked for %d more bytes of a refused request", further, granted)
+		}
+		g.upstream.none(t)
+	}
+}
+
+// granted sends 56 KiB on an answered stream and returns by how many bytes the server extends its window.
+func (w *h2Wire) granted(stream uint32) (bytes uint32) {
+	block := make([]byte, 8<<10)
+	for range 7 { // less than the initial window of 64 KiB
+		_ = w.framer.WriteData(stream, false, block)
+	}
+	_ = w.framer.WritePing(false, [8]byte{'d', 'o', 'n', 'e'})
+	for {
+		frame, err := w.framer.ReadFrame()
+		if err != nil {
+			return bytes
+		}
+		switch f := frame.(type) {
+		case *http2.WindowUpdateFrame:
+			if f.StreamID == stream {
+				bytes += f.Increment
+			}
+		case *http2.PingFrame:
+			if f.IsAck() {
+				return bytes
+			}
+		}
+	}
+}
+
+// begun reads until data has arrived on each of the streams.
+func (w *h2Wire) begun(t *testing.T, streams ...uint32) {
+	t.Helper()
+	waiting := make(map[uint32]bool)
+	for _, stream := range streams {
+		waiting[stream] = true
+	}
+	for len(waiting) > 0 {
+		frame, err := w.framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("%v, and %v have not begun", err, waiting)
+		}
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = w.framer.WriteSettingsAck()
+			}
+		case *http2.DataFrame:
+			delete(waiting, f.StreamID)
+		case *http2.RSTStreamFrame:
+			t.Fatalf("stream %d was reset", f.StreamID)
 		}
 	}
 }

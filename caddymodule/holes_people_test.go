@@ -24,15 +24,11 @@ import (
 func (b *browser) withhold(target, body string, headers ...string) (finish func() page) {
 	b.t.Helper()
 	connection, err := net.Dial("tcp", b.addr)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	b.t.Cleanup(func() { _ = connection.Close() })
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	request, err := http.NewRequest(http.MethodPost, b.url+target, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	for _, c := range b.jar.Cookies(request.URL) {
 		request.AddCookie(c)
 	}
@@ -44,9 +40,7 @@ func (b *browser) withhold(target, body string, headers ...string) (finish func(
 	reader := bufio.NewReader(connection)
 	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n%s\r\n",
 		target, b.addr, len(body), &head)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	if line, err := readHead(reader); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
 		b.t.Fatalf("the server does not wait for the body: %v %s", err, line)
 	}
@@ -59,9 +53,7 @@ func (b *browser) withhold(target, body string, headers ...string) (finish func(
 			b.t.Fatal(err)
 		}
 		response, err := http.ReadResponse(reader, request)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		check(b.t, err)
 		return read(b.t, response)
 	}
 }
@@ -91,9 +83,7 @@ func TestT96AConsentThatIsUnderWayWhenTheSessionEnds(t *testing.T) {
 	g := startPeople(t)
 	r := requestOf("pub")
 	end := func(t *testing.T, how, id string) {
-		if err := g.endings()[how](id); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.endings()[how](id))
 	}
 	for name, c := range map[string]struct {
 		end   func(t *testing.T, thief *browser, id, email string)
@@ -144,9 +134,7 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 	ofGrace := func(t *testing.T) int {
 		t.Helper()
 		families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), "u-grace", time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return len(families)
 	}
 	for _, name := range []string{"stays", "removed", "disabled", "demoted", "stays, no family", "removed, no family", "disabled, no family", "demoted, no family"} {
@@ -165,9 +153,7 @@ func TestM28AnAdminWhoIsDismissedWhileCreating(t *testing.T) {
 			want := 1
 			if dismiss := g.endings()[ending]; dismiss != nil {
 				want = 0
-				if err := dismiss(id); err != nil {
-					t.Fatal(err)
-				}
+				check(t, dismiss(id))
 			}
 			p := finish()
 			if born := ofGrace(t) - before; born != want {

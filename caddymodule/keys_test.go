@@ -18,9 +18,7 @@ import (
 func kidOf(t *testing.T, token string) string {
 	t.Helper()
 	header, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 2)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return member(t, string(header), "kid")
 }
 
@@ -28,13 +26,9 @@ func kidOf(t *testing.T, token string) string {
 func issuedAt(t *testing.T, token string) time.Time {
 	t.Helper()
 	payload, err := base64.RawURLEncoding.DecodeString(strings.SplitN(token, ".", 3)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var claims struct{ IAT int64 }
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(payload, &claims))
 	return time.Unix(claims.IAT, 0)
 }
 
@@ -149,9 +143,7 @@ func (g *gatehouse) signingKeys() map[oauth.Algorithm]string {
 func (g *gatehouse) behind(statements ...string) {
 	g.t.Helper()
 	db, err := sql.Open("sqlite", g.database())
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	defer func() { _ = db.Close() }()
 	for _, statement := range statements {
 		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

@@ -12,52 +12,23 @@ import (
 
 // metadataSites are sites without oauth_server next to the issuer's, all on one server. OTHER stands for directives
 // in addition to their routes.
-const metadataSites = `
+var metadataSites = `
 http://one.localhost:TCPPORT {
-	handle /tools/* {
-		protect public refresh_token offline_access {
-			require scope offline_access
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/tools/* public refresh_token offline_access", "require scope offline_access") +
+	handled("handle", "reverse_proxy UPSTREAM") + `}
 http://two.localhost:TCPPORT {
-	handle /a/* {
-		protect orders.read
-		reverse_proxy UPSTREAM
-	}
-	handle /b/* {
-		protect public
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/a/* orders.read") +
+	gated("/b/* public") + `}
 http://mixed.localhost:TCPPORT {
-	handle /own/* {
-		protect public
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/own/* public") +
+	gated("", "issuer corp") + `}
 http://below.localhost:TCPPORT {
-	handle /corp/* {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /own/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/corp/*", "issuer corp") +
+	gated("/own/*") + `}
 http://:TCPPORT {
 	reverse_proxy UPSTREAM
 }
@@ -158,13 +129,8 @@ func TestQ2Q3RootsOfHosts(t *testing.T) {
 func TestQ4BehindATLSTerminatingProxy(t *testing.T) {
 	g := startGate(t, siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*"))+`
 http://mcp.localhost:TCPPORT {
-	handle /mcp* {
-		protect {
-			resource_required
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+`+
+		gated("/mcp*", "resource_required")+`}
 `)
 	_, port, _ := strings.Cut(g.addr, ":")
 	const secure = "https://mcp.localhost"

@@ -1,15 +1,20 @@
 package caddymodule
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -457,5 +462,221 @@ func TestQ28RoutesShowTheTools(t *testing.T) {
 	}
 	if text := g.ok("routes", "--json"); !strings.Contains(text, `"mcp":true`) && !strings.Contains(text, `"mcp": true`) {
 		t.Error(text)
+	}
+}
+
+// TestQ143ThreeLinesAdmitClients: a route with `mcp` and nothing else, an unknown client → a token for that server alone.
+func TestQ143ThreeLinesAdmitClients(t *testing.T) {
+	const agents = "\thandle /mcp* {\n\t\tprotect mcp:use {\n\t\t\tmcp\n\t\t\ttool add {\n\t\t\t\tscope mcp:write\n\t\t\t}\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle /pub/* {"
+	const private = "password_grant\n\t\tscope mcp:write\n\t\tclient_metadata {\n\t\t\tallow_private_network\n\t\t}"
+	d := newDescribing(t)
+	describe := func(g *gatehouse) request {
+		r := d.client("/agent.json", `"client_name":"Agent","redirect_uris":["https://agent.example/cb"]`, "https://agent.example/cb")
+		r.scope, r.more = "mcp:use mcp:write offline_access", url.Values{"resource": {g.url + "/mcp/"}}
+		return r
+	}
+	g := startPeople(t, "password_grant", private, "\thandle /pub/* {", agents)
+	r, b := describe(g), g.browser()
+	code := b.authorize(r, "ada@acme.example").location().Query().Get("code")
+	got := g.obtain(r.exchange(code))
+	if got.Scope != "mcp:use mcp:write" {
+		t.Fatalf("scope %q, code %q", got.Scope, code)
+	}
+	for path, want := range map[string]int{"/mcp": http.StatusOK, "/mcp/": http.StatusOK, "/api/x": http.StatusUnauthorized} {
+		if status, _, body := g.do("GET", path, "", "Authorization", "Bearer "+got.AccessToken); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	if _, _, body := g.do("GET", "/.well-known/oauth-authorization-server", ""); !strings.Contains(body, `"client_id_metadata_document_supported":true`) || !strings.Contains(body, `"mcp:write"`) {
+		t.Errorf("metadata %s", body)
+	}
+	g.reload(peopleSite("password_grant", "password_grant\n\t\tscope mcp:write\n\t\tclient_metadata off", "\thandle /pub/* {", agents))
+	if p := b.open(r.path()); p.status != http.StatusBadRequest && p.status != http.StatusUnauthorized {
+		t.Errorf("off: %d %.300s", p.status, p.body)
+	}
+}
+
+// half is a connection on which a test sends a request in parts.
+type half struct {
+	net.Conn
+	*bufio.Reader
+}
+
+func (g *gateway) begin(t *testing.T, head string) *half {
+	t.Helper()
+	connection, err := net.Dial("tcp", g.addr)
+	check(t, err)
+	t.Cleanup(func() { _ = connection.Close() })
+	check(t, connection.SetDeadline(time.Now().Add(patience)))
+	h := &half{connection, bufio.NewReader(connection)}
+	h.send(t, head)
+	return h
+}
+
+func (h *half) send(t *testing.T, text string) {
+	t.Helper()
+	_, err := io.WriteString(h.Conn, text)
+	check(t, err)
+}
+
+// answer reads a response, which may be 100 Continue.
+func (h *half) answer(t *testing.T) (int, string) {
+	t.Helper()
+	response, err := http.ReadResponse(h.Reader, nil)
+	check(t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
+}
+
+// TestQ206BodiesThatTakeTheirTime: `tool` rules and a body after 100 Continue, in pieces, cut off or announced too large → the rules
+// hold, a refusal does not ask for the body.
+func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
+	g := startGate(t, mcpSite())
+	use, write := g.mcpToken("/mcp", "mcp:use"), g.mcpToken("/mcp", "mcp:use", "mcp:write")
+	expecting := func(token string, length int) string {
+		return g.request("POST", "/mcp", bearer(token), "Content-Type: application/json", "Expect: 100-continue", fmt.Sprintf("Content-Length: %d", length))
+	}
+	for tool, want := range map[string]int{"read_file": http.StatusOK, "purge": http.StatusForbidden} {
+		body := calling(tool)
+		h := g.begin(t, expecting(write, len(body)))
+		if status, _ := h.answer(t); status != http.StatusContinue {
+			t.Fatalf("%s: %d before the body", tool, status)
+		}
+		h.send(t, body)
+		if status, answer := h.answer(t); status != want {
+			t.Errorf("%s: %d %s", tool, status, answer)
+		}
+		if seen := g.upstream.seen(); want == http.StatusOK && (len(seen) != 1 || seen[0].Body != body) || want != http.StatusOK && len(seen) != 0 {
+			t.Errorf("%s: the upstream got %d requests", tool, len(seen))
+		}
+	}
+	for name, test := range map[string]struct {
+		head string
+		want int
+	}{
+		"too large": {expecting(use, 256<<10+1), http.StatusRequestEntityTooLarge}, "without a token": {strings.Replace(expecting(use, 100), bearer(use), "X: y", 1), http.StatusUnauthorized},
+	} {
+		if status, body := g.begin(t, test.head).answer(t); status != test.want {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+
+	// While one client sends slowly, others are served, and no request is forwarded before its body is complete.
+	body := calling("read_file")
+	slow := g.begin(t, g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))))
+	for _, piece := range []string{body[:1], body[1:20]} {
+		slow.send(t, piece)
+		if status, _, answer := g.raw(g.rpc("/mcp", body, bearer(use), "Connection: close")); status != http.StatusOK {
+			t.Errorf("beside it: %d %s", status, answer)
+		}
+		g.upstream.one(t)
+	}
+	slow.send(t, body[20:])
+	if status, answer := slow.answer(t); status != http.StatusOK || g.upstream.one(t).Body != body {
+		t.Errorf("the slow one: %d %s", status, answer)
+	}
+
+	// A request whose client disconnects midway, or sends less than announced, does not reach the upstream.
+	for name, head := range map[string]string{
+		"less than announced": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)+1)) + body,
+		"the last chunk missing": g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", "Transfer-Encoding: chunked") +
+			fmt.Sprintf("%x\r\n%s\r\n", len(body), body),
+	} {
+		h := g.begin(t, head)
+		check(t, h.Conn.(*net.TCPConn).CloseWrite())
+		if status, answer := h.answer(t); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+		g.upstream.none(t)
+	}
+}
+
+// refreshing is one refresh in a sequence.
+type refreshing struct {
+	wait    time.Duration // before the refresh
+	present int           // the refresh token presented; the first is 1
+	gives   int           // the token it yields, an earlier one or the next; 0: it is a reuse
+	address string        // the client's address; empty: the usual one
+	from    string        // the warning's text; empty: there is none
+}
+
+// TestQ170RefreshesAtOnce: an MCP client refreshes for each of its parallel requests within the grace → the same
+// token for all, one generation; after the grace → a reuse. Requests that present the new token at once do not use it
+// up, so late requests with the previous one are not taken for reuse.
+func TestQ170RefreshesAtOnce(t *testing.T) {
+	const route = "\thandle /mcp* {\n\t\tprotect {\n\t\t\tmcp\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n" +
+		"\thandle /wide* {\n\t\tprotect {\n\t\t\tmcp\n\t\t\taudience http://ADDR\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n"
+	option := func(name, text string) []string {
+		uri := "redirect_uris https://" + name + ".example/cb"
+		return []string{uri, uri + "\n\t\t\t" + text}
+	}
+	now := setClock(t)
+	u := openUsers(t, slices.Concat(behindProxy, []string{"\thandle {\n\t\trespond 404\n", route + "\thandle {\n\t\trespond 404\n"},
+		option("other", "tokens {\n\t\t\t\trefresh_grace 0\n\t\t\t}"), option("first", "tokens {\n\t\t\t\trefresh_grace 30s same_address\n\t\t\t}"),
+		option("pub", "revoke_previous_access_token"))...)
+	const grace = 30 * time.Second
+	usedUp := []refreshing{{present: 1, gives: 2}, {present: 2, gives: 3}, {present: 1}}
+	for name, test := range map[string]struct {
+		client, resource string
+		steps            []refreshing
+	}{
+		"given again, to whoever comes with it and with the one before": {"conf", "/mcp", []refreshing{
+			{present: 1, gives: 2}, {present: 2, gives: 2}, {present: 1, gives: 2}, {present: 2, gives: 2}, {wait: grace - time.Second, present: 1, gives: 2}, {present: 2, gives: 2},
+		}},
+		"used up after the grace, which is not prolonged": {"conf", "/mcp/", []refreshing{
+			{present: 1, gives: 2}, {wait: 20 * time.Second, present: 2, gives: 2}, {wait: 11 * time.Second, present: 2, gives: 3}, {present: 2, gives: 3}, {present: 3, gives: 3}, {present: 1},
+		}},
+		"the one before, after the grace": {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2}, {wait: grace + time.Second, present: 1}}},
+		"from another address":            {"conf", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2, address: "192.0.2.9", from: "another address"}}},
+		"for another resource":            {"conf", "/api", usedUp},
+		"for none":                        {"conf", "", usedUp},
+		"for the audience of all, which an MCP server takes": {"conf", "/", usedUp},
+		"no grace":                          {"other", "/mcp", usedUp},
+		"same_address, from there":          {"first", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 2}}},
+		"same_address, from elsewhere":      {"first", "/mcp", []refreshing{{present: 1, gives: 2}, {present: 2, gives: 3, address: "192.0.2.9"}, {present: 1}}},
+		"with revoke_previous_access_token": {"pub", "/mcp", usedUp},
+	} {
+		u.sub(name, func(u *userDoor) {
+			r := requestOf(test.client)
+			if test.resource != "" {
+				r.more = url.Values{"resource": {u.url + test.resource}}
+			}
+			all := []tokens{{}, u.userTokens(r, ada)}
+			for i, step := range test.steps {
+				if step.address == "" {
+					step.address = "192.0.2.1"
+				}
+				u.wait(now, step.wait)
+				u.decisions(u.t)
+				a := u.ask(u.t, "/oauth/token", r.refresh(all[step.present].RefreshToken).Encode(), "X-Forwarded-For", step.address)
+				line := u.audited()
+				if step.gives == 0 {
+					u.holdUnaudited(u.t, a, badGrant(""))
+					if line["reason"] != "refresh_token_reused" {
+						u.t.Errorf("step %d: audited %v", i, line)
+					}
+					u.denied(r.refresh(all[len(all)-1].RefreshToken), badGrant("refresh_token_revoked"))
+					return
+				}
+				if a.status != http.StatusOK {
+					u.t.Fatalf("step %d: %d %s, audited %v", i, a.status, a.body, line)
+				}
+				got := u.tokensIn(a)
+				again := step.gives < len(all)
+				if !again {
+					all = append(all, got)
+				}
+				if got.RefreshToken != all[step.gives].RefreshToken || (line["repeated"] == true) != again {
+					u.t.Errorf("step %d: another token, or audited %v", i, line)
+				}
+				if from, _ := line["repeated_from"].(string); from != step.from {
+					u.t.Errorf("step %d: audited %v", i, line)
+				}
+				if generation := u.familyOf(got.AccessToken).Refresh.Generation; generation != int64(len(all)-1) {
+					u.t.Errorf("step %d: generation %d", i, generation)
+				}
+			}
+		})
 	}
 }

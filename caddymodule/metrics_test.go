@@ -188,9 +188,7 @@ func TestMetricsTellTheState(t *testing.T) {
 	if n := g.measured()["gatehouse_revocations"]; n != 1 {
 		t.Errorf("after a revocation there are %v", n)
 	}
-	if err := g.app().node.Store().Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Store().Close())
 	before := values["gatehouse_store_errors_total"]
 	g.eventually("the store's end shows", func() bool {
 		values := g.measured()

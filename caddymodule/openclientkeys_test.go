@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 )
 
 // newSigner returns a client's key.
 func newSigner(t *testing.T, kid string) *forger {
 	t.Helper()
-	key, err := newPrivateKey("ES256")
-	check(t, err)
+	key := issuertest.NewSignerOf("", "ES256").Private
 	return &forger{key: key, kid: kid, alg: "ES256"}
 }
 

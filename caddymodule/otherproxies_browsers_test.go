@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -229,12 +228,6 @@ func TestNginxS105NobodyChoosesWhichRuleIsAsked(t *testing.T) {
 				}
 			}
 		})
-	}
-	for _, hostile := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "@evil.example", "/..//evil.example", "javascript:alert(1)"} {
-		a := v.navigate(g.at("app", "/oauth/sign_in?return="+url.QueryEscape(hostile)))
-		if to := a.location(); a.status != http.StatusSeeOther || to.Scheme+"://"+to.Host != g.origin("app") {
-			t.Errorf("%s: %d %s", hostile, a.status, a.header.Get("Location"))
-		}
 	}
 	if a, at := g.visitor(t).walk(g.at("app", "//evil.example/x"), "ada@example.com"); !strings.HasPrefix(at, g.origin("app")+"/") {
 		t.Errorf("%d at %s", a.status, at)

@@ -23,9 +23,7 @@ import (
 func (o *remoteDoor) beside() *sql.DB {
 	o.t.Helper()
 	db, err := sql.Open("pgx", o.dsn)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	check(o.t, err)
 	o.t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -42,9 +40,7 @@ func (o *remoteDoor) exec(db *sql.DB, statement string, args ...any) {
 func (o *remoteDoor) otherNode() *sqlstore.Store {
 	o.t.Helper()
 	s, err := sqlstore.OpenPostgres(o.t.Context(), oauth.NewSecret(o.dsn), sqlstore.LeastPostgresPool, sqlstore.Options{})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	check(o.t, err)
 	o.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			o.t.Error(err)
@@ -58,9 +54,7 @@ func (o *remoteDoor) revokedElsewhere(other *sqlstore.Store, token string) {
 	o.t.Helper()
 	id, _ := claims(o.t, token)["jti"].(string)
 	r := store.Revocation{Kind: store.RevokeToken, ID: id, ExpiresAt: time.Now().Add(time.Hour)}
-	if err := other.Revocations.Revoke(o.t.Context(), r); err != nil {
-		o.t.Fatal(err)
-	}
+	check(o.t, other.Revocations.Revoke(o.t.Context(), r))
 }
 
 // untilRefused sends the token to the gate until it is refused, and returns how long that took.
@@ -124,9 +118,7 @@ func TestF13Crowded(t *testing.T) {
 			if err == nil {
 				_, err = tx.ExecContext(o.t.Context(), `LOCK TABLE families IN ACCESS EXCLUSIVE MODE`)
 			}
-			if err != nil {
-				o.t.Fatal(err)
-			}
+			check(o.t, err)
 			return func() { _ = tx.Rollback() }
 		}, true, false},
 		{"500 ms each way", func(o *remoteDoor) func() {
@@ -230,9 +222,7 @@ func TestI7NothingIsLeft(t *testing.T) {
 		t.Helper()
 		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE application_name = 'gatehouse' AND datname = current_database()`).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return n
 	}
 	t.Run("while it runs", func(t *testing.T) {

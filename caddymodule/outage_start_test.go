@@ -29,9 +29,7 @@ func (o *remoteDoor) awaitAdmin() {
 func wellFormed(t *testing.T) string {
 	t.Helper()
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
 }
 
@@ -157,9 +155,7 @@ func TestF27ConfigurationThatCannotWork(t *testing.T) {
 func TestMigrateCommandMakesNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "state", "gatehouse.db"), filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore sqlite "+path+"\n}\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte("{\noauth {\nissuer https://a.example\nstore sqlite "+path+"\n}\n}\n"), 0o600))
 	migrate := func() (string, error) {
 		return runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 	}
@@ -173,9 +169,7 @@ func TestMigrateCommandMakesNoDatabase(t *testing.T) {
 	if err == nil {
 		err = store.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if out, err := migrate(); err != nil || !strings.Contains(out, "up to date: "+path) {
 		t.Errorf("printed %q, %v", out, err)
 	}
@@ -193,9 +187,7 @@ func TestMigrateCommand(t *testing.T) {
 	}
 	migrate := func(caddyfile string) (string, error) {
 		file := filepath.Join(t.TempDir(), "Caddyfile")
-		if err := os.WriteFile(file, []byte(g.vars.Replace(caddyfile)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(g.vars.Replace(caddyfile)), 0o600))
 		return runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 	}
 	if _, err := migrate(strings.Replace(site, dsn, pgtest.Via(dsn, proxy.Addr()), 1)); err == nil || !strings.Contains(err.Error(), "failed to connect") {

@@ -64,9 +64,7 @@ func openRemote(t *testing.T, server *pgtest.Server, changes ...string) *remoteD
 func passwordIn(t *testing.T, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	password, _ := u.User.Password()
 	return password
 }

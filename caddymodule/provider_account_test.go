@@ -1,13 +1,13 @@
 package caddymodule
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestP77TabsAndTheBackButton: two tabs and the back button → each returns to its application.
@@ -39,9 +39,7 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	notice, allowed := "", 0
 	for ; allowed < 200; allowed++ {
 		location, err := url.Parse(guesses(stranger).header.Get("Location"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if notice = location.Query().Get("failed"); notice == "too_many_attempts" {
 			break
 		}
@@ -59,64 +57,6 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 		}
 	}
 	other.holdSignedInAs(t, "ada@acme.example")
-}
-
-// abandon sends a browser to the callback of a provider that does not answer, and disconnects it. It returns when the
-// server has noticed.
-func (p *lyingProvider) abandon(g *gatehouse, client *http.Client, callback string) {
-	p.t.Helper()
-	asked := func() (n int) { p.change(func() { n = p.redeemed }); return n }
-	refused := func() int { return strings.Count(g.logs(), `"cause":"context canceled"`) }
-	before, logged := asked(), refused()
-	ctx, leave := context.WithCancel(p.t.Context())
-	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, callback, nil)
-	check(p.t, err)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		if response, err := client.Do(request); err == nil {
-			_ = response.Body.Close()
-		}
-	}()
-	eventually(p.t, "the provider is asked", func() bool { return asked() > before })
-	leave()
-	<-gone
-	eventually(p.t, "the server notices", func() bool { return refused() > logged })
-}
-
-// TestP135WhoDisconnectsFromACallbackIsCounted: a browser that disconnects during a callback → counted as a failure,
-// because guessing codes must not be faster than waiting for the answers.
-func TestP135WhoDisconnectsFromACallbackIsCounted(t *testing.T) {
-	corp := newLyingProvider(t)
-	hold := make(chan struct{})
-	defer close(hold)
-	t.Run("at the issuer", func(t *testing.T) {
-		g := startProviders(t, atProvider("corp", corp, "link verified_email"), "login off", "login 3/1m per ip")
-		stranger := g.browserAt("127.0.0.9")
-		begun := func() string {
-			return corp.follow(stranger.chooses(t, stranger.open("/oauth/login?switch=1"), "corp").header.Get("Location"))
-		}
-		corp.change(func() { corp.hold = hold })
-		for range 3 {
-			corp.abandon(g, stranger.client, begun())
-		}
-		corp.change(func() { corp.hold = nil })
-		stranger.holdBack(t, stranger.open(begun()), "too_many_attempts", "too many attempts")
-	})
-	t.Run("at a host", func(t *testing.T) {
-		g := startDirect(t, corp, "login off", "login 3/1m per ip")
-		v := g.visitor(t)
-		begun := func() string { return corp.follow(v.navigate(g.at("app", "/")).header.Get("Location")) }
-		corp.change(func() { corp.hold = hold })
-		for range 3 {
-			corp.abandon(g.gatehouse, v.client, begun())
-		}
-		corp.change(func() { corp.hold = nil })
-		if a := v.explained(t, "app", v.navigate(begun())); a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" {
-			t.Errorf("%d %v %s", a.status, a.header, a.body)
-		}
-	})
 }
 
 // TestP79TheBeginningNeedsOurForm: a provider's sign-in begun from another site or by a foreign form → 403.
@@ -180,12 +120,6 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	if p := elsewhere.open("/oauth/account"); p.status != http.StatusSeeOther {
 		t.Errorf("the session that came of it lives: %d", p.status)
 	}
-	var both sync.WaitGroup // one identity is left, however many requests
-	for range 2 {
-		both.Go(func() { b.change("identity", "corp 7") })
-	}
-	both.Wait()
-	b.holdSignedInAs(t, "new@acme.example")
 }
 
 // TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, without
@@ -221,4 +155,180 @@ func TestP81ASignOutLeadsThroughTheProvider(t *testing.T) {
 	if p := b.open("/oauth/login?switch=1"); p.status != http.StatusOK {
 		t.Errorf("signed in again at once: %d %q", p.status, p.header.Get("Location"))
 	}
+}
+
+// TestP150ANameIsGivenToAnotherProvider: a provider's name given to another while accounts are stored by it → the
+// configuration is refused; with `formerly` → the same people. A renaming keeps all accounts, and without accounts
+// the name is free.
+func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
+	before, after := newLyingProvider(t), newLyingProvider(t)
+	before.says(map[string]any{"sub": "1", "email": "eve@corp.example", "email_verified": true})
+	after.says(map[string]any{"sub": "1", "email": "mallory@evil.example", "email_verified": true})
+	g := startProviders(t, atProvider("corp", before, "create"))
+	site := func(signIn string) string {
+		return peopleSite("store memory", "store memory\nsign_in {\n"+signIn+"\n}")
+	}
+	g.browser().signsInAt(t, "corp", before)
+	stored := g.app().node.Store()
+	owner := func() store.Identity {
+		t.Helper()
+		identity, err := stored.Identities.UserByIdentity(t.Context(), "corp", "1")
+		check(t, err)
+		return identity
+	}
+	eve := owner()
+	if eve.Source != "openid "+before.URL {
+		t.Errorf("linked at %q", eve.Source)
+	}
+	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the renaming
+	check(t, stored.Identities.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
+
+	for name, c := range map[string]struct{ signIn, want string }{
+		"another issuer":       {atProvider("corp", after, "create"), "or write `formerly " + before.URL + "` into it"},
+		"another kind":         {"github corp " + after.URL + " {\nclient gw 0123456789\nallow_private_network\ncreate\n}", "give it another name; "},
+		"moved from elsewhere": {atProvider("corp", after, "create\nformerly https://elsewhere.example"), "or write `formerly " + before.URL + "` into it"},
+	} {
+		err := g.tryReload(site(c.signIn))
+		if err == nil || !strings.Contains(err.Error(), "provider corp: people have signed in by this name at another provider, openid "+before.URL) ||
+			!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), ", at Caddyfile:") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := g.browser()
+	b.signsInAt(t, "corp", before)
+	b.holdSignedInAs(t, "eve@corp.example")
+
+	g.reload(site(atProvider("corp", after, "create\nformerly https://older.example "+before.URL)))
+	b = g.browser()
+	b.signsInAt(t, "corp", after)
+	b.holdSignedInAs(t, "mallory@evil.example") // the operator says that it is the same person
+	if moved := owner(); moved.UserID != eve.UserID || moved.Source != "openid "+after.URL || !moved.LinkedAt.Equal(eve.LinkedAt) {
+		t.Errorf("moved: %+v", moved)
+	}
+	if err := g.tryReload(site(atProvider("corp", after, "create"))); err == nil || !strings.Contains(err.Error(), before.URL) {
+		t.Errorf("formerly was taken away while %s has accounts: %v", before.URL, err)
+	}
+	g.ok("user", "update", eve.UserID, "--identities", "unlink")
+	g.ok("user", "update", other, "--identities", "unlink")
+	before.says(map[string]any{"sub": "1", "email": "zoe@corp.example", "email_verified": true})
+	g.reload(site(atProvider("corp", before, "create")))
+	b = g.browser()
+	b.signsInAt(t, "corp", before)
+	b.holdSignedInAs(t, "zoe@corp.example")
+	if zoe := owner(); zoe.UserID == eve.UserID {
+		t.Error("somebody else's user")
+	}
+	if err := g.tryReload(site(atProvider("corp", before, "formerly {env.HOME}"))); err == nil || !strings.Contains(err.Error(), `formerly "{env.HOME}": write the URL out, at Caddyfile:`) {
+		t.Errorf("a placeholder: %v", err)
+	}
+	if a := b.open("/oauth/account"); a.status != http.StatusOK {
+		t.Errorf("%d", a.status)
+	}
+}
+
+// twoAccounts returns a Gatehouse where grace has an account at each of two providers, and the browsers in which she
+// signed in with them.
+func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOther *browser) {
+	t.Helper()
+	corp, other := newLyingProvider(t), newLyingProvider(t)
+	g = startProviders(t, atProvider("corp", corp, "create\nlink verified_email")+atProvider("other", other, "link verified_email"))
+	grace := map[string]any{"sub": "7", "email": "new@acme.example", "email_verified": true, "name": "New"}
+	corp.says(grace)
+	other.says(grace)
+	byCorp, byOther = g.browser(), g.browser()
+	byCorp.signsInAt(t, "corp", corp)
+	byOther.signsInAt(t, "other", other)
+	return g, corp, byCorp, byOther
+}
+
+// TestP111UnlinkingEndsApplications: an identity unlinked → its sign-ins, host sessions, codes and refresh tokens end in the same step,
+// those of other sign-ins go on.
+func TestP111UnlinkingEndsApplications(t *testing.T) {
+	g, _, byCorp, byOther := twoAccounts(t)
+	first := requestOf("first")
+	first.scope += " refresh_token"
+	ended, lives := g.obtain(first.exchange(byCorp.codeToClient(t, byCorp.open(first.path()), first))), g.obtain(first.exchange(byOther.codeToClient(t, byOther.open(first.path()), first)))
+	code := byCorp.codeToClient(t, byCorp.open(first.path()), first)
+	if status, _, body := g.get("/api/x", ended.AccessToken); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	holdChanged(t, byOther.change("identity", "corp 7"), "/oauth/account?done=identity")
+	if status, _, _ := g.get("/api/x", ended.AccessToken); status != http.StatusUnauthorized {
+		t.Errorf("the application's access token: %d", status)
+	}
+	g.refused(first.refresh(ended.RefreshToken), http.StatusBadRequest, "invalid_grant")
+	g.refused(first.exchange(code), http.StatusBadRequest, "invalid_grant")
+	if p := byCorp.open("/oauth/account"); p.status != http.StatusSeeOther {
+		t.Errorf("the sign-in lives: %d", p.status)
+	}
+	g.obtain(first.refresh(lives.RefreshToken))
+	byOther.holdSignedInAs(t, "new@acme.example")
+}
+
+// TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not
+// proved it → refused unless the request says to unlink or keep; unlinked accounts' sessions end.
+func TestP116VouchingForAnAddressSharesNobody(t *testing.T) {
+	loose, good := newLyingProvider(t), newLyingProvider(t)
+	g := startProviders(t, atProvider("loose", loose, "create\nallow unverified_email")+atProvider("good", good, "link verified_email"))
+	squats := func(email string) *browser {
+		loose.says(map[string]any{"sub": "evil " + email, "email": email, "email_verified": false})
+		good.says(map[string]any{"sub": "good " + email, "email": email, "email_verified": true})
+		thief, owner := g.browser(), g.browser()
+		thief.signsInAt(t, "loose", loose)
+		thief.holdSignedInAs(t, email)
+		owner.holdBack(t, owner.signsInAt(t, "good", good), "provider_refused", "")
+		return thief
+	}
+	const victim, friend = "victim@acme.example", "friend@acme.example"
+	thief := squats(victim)
+	for name, args := range map[string][]string{
+		"as it is":             {"--email-verified"},
+		"with a new address":   {"--email", "other@acme.example", "--email-verified"},
+		"with an unknown word": {"--email-verified", "--identities", "all"},
+	} {
+		if _, err := g.run("", append([]string{"user", "update", victim}, args...)...); err == nil || !strings.Contains(err.Error(), "unlink") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	g.operate("PATCH", "/oauth/users/"+victim, `{"email_verified":true}`)
+	if shown := decoded[userView](t, g.ok("user", "show", victim, "--json")); shown.EmailVerified || len(shown.Identities) != 1 {
+		t.Errorf("shown %+v", shown)
+	}
+	g.ok("user", "update", victim, "--email-verified", "--identities", "unlink")
+	if p := thief.open("/oauth/account"); p.status != http.StatusSeeOther {
+		t.Errorf("the sign-in lives: %d", p.status)
+	}
+	owner := g.browser()
+	owner.signsInAt(t, "good", good)
+	owner.holdSignedInAs(t, victim)
+	again := g.browser()
+	again.holdBack(t, again.signsInAt(t, "loose", loose), "provider_refused", "")
+	if shown := decoded[userView](t, g.ok("user", "show", victim, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 || shown.Identities[0].Provider != "good" {
+		t.Errorf("shown %+v", shown)
+	}
+
+	known := squats(friend)
+	g.ok("user", "update", friend, "--email-verified", "--identities", "keep")
+	known.holdSignedInAs(t, friend)
+	if shown := decoded[userView](t, g.ok("user", "show", friend, "--json")); !shown.EmailVerified || len(shown.Identities) != 1 {
+		t.Errorf("shown %+v", shown)
+	}
+}
+
+// TestP119NoPasswordsMeansNoPasswordGrant: `sign_in` without passwords beside `password_grant` → unsupported_grant_type and a warning.
+func TestP119NoPasswordsMeansNoPasswordGrant(t *testing.T) {
+	corp := newLyingProvider(t)
+	g := startProviders(t, atProvider("corp", corp, "link verified_email"), "\t\t\tpassword HASH\n", "")
+	g.addUser("stored@acme.example", "acme", "member")
+	form := url.Values{"grant_type": {"password"}, "email": {"stored@acme.example"}, "password": {peoplePassword}, "scope": {"trusted"}, "client_id": {"conf"}, "client_secret": {confSecret}}
+	g.refused(form, http.StatusBadRequest, "unsupported_grant_type")
+	if _, _, metadata := g.get("/.well-known/oauth-authorization-server", ""); strings.Contains(metadata, `"password"`) {
+		t.Errorf("the metadata offers it: %s", metadata)
+	}
+	if !strings.Contains(g.logs(), "password_grant is off, because nobody signs in with a password") {
+		t.Error("nothing warns of it")
+	}
+	with := startProviders(t, "password\n"+atProvider("corp", corp, "link verified_email"), "\t\t\tpassword HASH\n", "")
+	with.addUser("stored@acme.example", "acme", "member")
+	with.obtain(form)
 }

@@ -1,15 +1,8 @@
 package caddymodule
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -19,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -66,9 +60,7 @@ func (p *provider) start() {
 			break
 		}
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
 	p.mu.Lock()
 	p.server = server
@@ -89,30 +81,11 @@ func (p *provider) stop() {
 // addKey makes a key that signs from now on, and publishes it with the previous ones.
 func (p *provider) addKey(algorithm string) *forger {
 	p.t.Helper()
-	key, err := newPrivateKey(algorithm)
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := &forger{key: key, kid: fmt.Sprintf("key-%d-%s", len(p.keys), oauth.NewID()[:6]), alg: algorithm, issuer: p.url}
+	f := &forger{key: issuertest.NewSignerOf("", algorithm).Private, kid: fmt.Sprintf("key-%d-%s", len(p.keys), oauth.NewID()[:6]), alg: algorithm, issuer: p.url}
 	p.keys = append(p.keys, f)
 	return f
-}
-
-func newPrivateKey(algorithm string) (crypto.Signer, error) {
-	switch algorithm {
-	case "ES256":
-		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case "ES384":
-		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case "ES512":
-		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	case "EdDSA":
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		return key, err
-	}
-	return rsa.GenerateKey(rand.Reader, 2048)
 }
 
 // signer returns the newest key.
@@ -189,10 +162,9 @@ func (p *provider) knows(token string, said map[string]any) string {
 	return token
 }
 
-func (p *provider) jwks() []map[string]string {
+func (p *provider) jwks() (keys []map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var keys []map[string]string
 	for _, f := range p.keys {
 		keys = append(keys, f.jwk())
 	}
@@ -200,24 +172,14 @@ func (p *provider) jwks() []map[string]string {
 }
 
 // jwk returns the public half of a forger's key.
-func (f *forger) jwk() map[string]string {
-	k := map[string]string{"kid": f.kid, "alg": f.alg, "use": "sig"}
-	switch key := f.key.Public().(type) {
-	case *ecdsa.PublicKey:
-		point, _ := key.Bytes()
-		half := (len(point) + 1) / 2
-		k["kty"], k["crv"], k["x"], k["y"] = "EC", key.Params().Name, b64(point[1:half]), b64(point[half:])
-	case *rsa.PublicKey:
-		k["kty"], k["n"], k["e"] = "RSA", b64(key.N.Bytes()), b64(big.NewInt(int64(key.E)).Bytes())
-	case ed25519.PublicKey:
-		k["kty"], k["crv"], k["x"] = "OKP", "Ed25519", b64(key)
-	}
-	return k
+func (f *forger) jwk() (members map[string]string) {
+	_ = json.Unmarshal([]byte((&issuertest.Signer{Kid: f.kid, Alg: f.alg, Private: f.key}).JWK()), &members)
+	return members
 }
 
 // trustSite has routes for tokens of a provider alone, of ours alone and of both. PROVIDER is the provider's URL, and
 // TRUST stands for further lines of its block.
-const trustSite = `{
+var trustSite = `{
 	admin ADMIN
 	storage file_system DIR/storage
 	log {
@@ -241,46 +203,14 @@ const trustSite = `{
 http://ADDR {
 	log
 	oauth_server
-	handle /any/* {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /optional/* {
-		protect {
-			issuer corp
-			optional
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /both/* {
-		protect {
-			issuer self corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /own/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle /trusted/* {
-		protect trusted {
-			issuer self corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /other/* {
-		protect {
-			issuer corp
-			audience https://other.example
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		respond 404
-	}
-}
+` +
+	gated("/any/*", "issuer corp") +
+	gated("/optional/*", "issuer corp", "optional") +
+	gated("/both/*", "issuer self corp") +
+	gated("/own/*") +
+	gated("/trusted/* trusted", "issuer self corp") +
+	gated("/other/*", "issuer corp", "audience https://other.example") +
+	handled("handle", "respond 404") + `}
 `
 
 // gateOnly returns trustSite without our own issuer.
@@ -331,9 +261,7 @@ func (g *trustGate) forger() *forger {
 // restart stops Caddy and starts it again, with the same storage.
 func (g *trustGate) restart(caddyfile string) {
 	g.t.Helper()
-	if err := caddy.Stop(); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, caddy.Stop())
 	g.reload(caddyfile)
 }
 

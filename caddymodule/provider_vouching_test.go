@@ -35,37 +35,6 @@ func openIDAt(t *testing.T, signIn string, changes ...string) *gatehouse {
 	return startOpenID(t, append([]string{"store memory", "store memory\nsign_in {\n" + signIn + "\n}"}, changes...)...)
 }
 
-// TestV1NobodyIsPlantedForAnotherProvider: a user created by a provider that links none, and the owner of the address comes by another →
-// refused until an operator decides.
-func TestV1NobodyIsPlantedForAnotherProvider(t *testing.T) {
-	apart, two := newLyingProvider(t), newLyingProvider(t)
-	g := startProviders(t, atProvider("apart", apart, "create")+atProvider("two", two, "create\nlink verified_email"))
-	apart.says(map[string]any{"sub": "mallory", "email": "ceo@acme.example", "email_verified": true})
-	mallory := g.browser()
-	mallory.signsInAt(t, "apart", apart)
-	mallory.holdSignedInAs(t, "ceo@acme.example")
-	two.says(map[string]any{"sub": "ceo", "email": "ceo@acme.example", "email_verified": true})
-	ceo := g.browser()
-	ceo.holdBack(t, ceo.signsInAt(t, "two", two), "provider_refused", "")
-	if !strings.Contains(g.logs(), `"reason":"user_address_unproven"`) {
-		t.Error("the audit log does not say why")
-	}
-	shown := decoded[userView](t, g.ok("user", "show", "ceo@acme.example", "--json"))
-	if shown.EmailVerifiedBy != "provider apart" || len(shown.Identities) != 1 {
-		t.Errorf("shown are %+v", shown)
-	}
-	// The operator knows that they are one person, or that they are not.
-	if _, err := g.run("", "user", "update", "ceo@acme.example", "--email-verified"); err == nil || !strings.Contains(err.Error(), "--identities") {
-		t.Errorf("vouching without a word about the account: %v", err)
-	}
-	g.ok("user", "update", "ceo@acme.example", "--email-verified", "--identities", "unlink")
-	ceo.signsInAt(t, "two", two)
-	ceo.holdSignedInAs(t, "ceo@acme.example")
-	if p := mallory.open("/oauth/account"); strings.Contains(p.body, "ceo@acme.example") {
-		t.Error("the one before is signed in")
-	}
-}
-
 // TestWhatIsKnownOfASignInIsTold, and nothing else: a password was proved here, or what the provider says.
 func TestWhatIsKnownOfASignInIsTold(t *testing.T) {
 	corp := newLyingProvider(t)

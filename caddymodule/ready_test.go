@@ -133,9 +133,7 @@ func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	if !g.ready() {
 		t.Fatal("not ready")
 	}
-	if err := g.app().node.Store().Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.Store().Close())
 	if !g.ready() {
 		t.Error("the store is asked on every look")
 	}

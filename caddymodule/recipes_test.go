@@ -14,9 +14,7 @@ import (
 func recipeOf(t *testing.T, product string, p *provider, hosts ...string) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/trust.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, section, found := strings.Cut(string(page), "\n### "+product+"\n")
 	block := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindStringSubmatch(section)
 	if !found || block == nil {
@@ -236,9 +234,7 @@ func TestG125Recipes(t *testing.T) {
 				"issuer": p.url + product.issuer, "jwks_uri": p.url + product.keys, "id_token_signing_alg_values_supported": []string{"RS256"},
 				"response_types_supported": []string{"code"}, "subject_types_supported": []string{"pairwise"},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			p.says(product.discovery, answer(string(metadata)))
 			g := startBoth(t, recipeOf(t, product.name, p, product.hosts...))
 			key.issuer = p.url + product.issuer
@@ -247,9 +243,7 @@ func TestG125Recipes(t *testing.T) {
 				t.Run(shape.name, func(t *testing.T) {
 					header := changed(product.headerOf(key), shape.header)
 					claims := make(map[string]any)
-					if err := json.Unmarshal([]byte(key.claims(product.claims)), &claims); err != nil {
-						t.Fatal(err)
-					}
+					check(t, json.Unmarshal([]byte(key.claims(product.claims)), &claims))
 					token := g.watched(key.token(header, ours(changed(claims, shape.claims))))
 					method, target, _ := strings.Cut(shape.request, " ")
 					request := g.request(method, target, bearer(token))

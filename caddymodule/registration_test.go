@@ -43,9 +43,7 @@ func (g *gatehouse) register(metadata string, headers ...string) (int, http.Head
 	status, header, body := g.do(http.MethodPost, "/oauth/register", metadata, append([]string{"Content-Type", "application/json"}, headers...)...)
 	var got registered
 	if status == http.StatusCreated {
-		if err := json.Unmarshal([]byte(body), &got); err != nil {
-			g.t.Fatal(err)
-		}
+		check(g.t, json.Unmarshal([]byte(body), &got))
 	}
 	return status, header, got, body
 }

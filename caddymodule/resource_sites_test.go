@@ -10,62 +10,28 @@ import (
 // Each site has its own resources: a token for a resource of one site is not valid at another.
 
 // resourceSites are sites next to the issuer's, at its port and at others. PORT2 and PORT3 are further ports.
-const resourceSites = `
+var resourceSites = `
 http://127.0.0.1:PORT2 {
-	handle /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/mcp*", "mcp") + `}
 http://*.localhost:TCPPORT {
-	handle /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-	@inner host inner.localhost
-	handle @inner {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/mcp*", "mcp") + `	@inner host inner.localhost
+` +
+	gated("@inner", "mcp") + `}
 http://id.localhost:TCPPORT {
-	handle /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/mcp*", "mcp") + `}
 http://*.localhost:PORT2 {
-	handle /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/mcp*", "mcp") + `}
 http://a.localhost:PORT3, http://B.localhost:PORT3, http://a.localhost.:PORT3, http://[::1]:PORT3 {
-	handle_path /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
-		invoke shared
-	}
-}
+` +
+	gatedBelow("/mcp*", "mcp") +
+	handled("handle", "invoke shared") + `}
 http://c.localhost:PORT3 {
-	handle {
-		invoke shared
-	}
-}
+` +
+	handled("handle", "invoke shared") + `}
 &(shared) {
 	protect {
 		resource_required
@@ -73,13 +39,8 @@ http://c.localhost:PORT3 {
 	reverse_proxy UPSTREAM
 }
 http://:PORT3 {
-	handle /mcp* {
-		protect {
-			mcp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/mcp*", "mcp") + `}
 `
 
 // startResourceSites serves them, and returns the further ports.

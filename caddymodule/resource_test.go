@@ -11,7 +11,7 @@ import (
 
 // resourceSite guards routes in many ways, and serves their metadata. OAUTH stands for lines of the oauth block in
 // addition to the trust.
-const resourceSite = `{
+var resourceSite = `{
 	admin ADMIN
 	log {
 		output file LOG
@@ -28,56 +28,17 @@ const resourceSite = `{
 
 http://ADDR {
 	oauth_server
-	handle /orders/* {
-		protect {
-			issuer corp
-			require /orders/refunds/* scope refunds
-			require any_scope read write
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle_path /shop/* {
-		protect buy {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	@two path /two /two/*
-	handle @two {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	@apart path /apart/one/* /apart/two/*
-	handle @apart {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /named/* {
-		protect {
-			issuer corp
-			resource http://localhost/a%20name
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /other/* {
-		protect {
-			issuer corp
-			audience urn:other
-		}
-		reverse_proxy UPSTREAM
-	}
-	MORE
-	handle {
-		protect {
-			issuer corp
-		}
-		reverse_proxy UPSTREAM
-	}
-}
+` +
+	gated("/orders/*", "issuer corp", "require /orders/refunds/* scope refunds", "require any_scope read write") +
+	gatedBelow("/shop/* buy", "issuer corp") + `	@two path /two /two/*
+` +
+	gated("@two", "issuer corp") + `	@apart path /apart/one/* /apart/two/*
+` +
+	gated("@apart", "issuer corp") +
+	gated("/named/*", "issuer corp", "resource http://localhost/a%20name") +
+	gated("/other/*", "issuer corp", "audience urn:other") + `	MORE
+` +
+	gated("", "issuer corp") + `}
 `
 
 // resourceGate loads resourceSite with our own issuer, or as a gate for the tokens of others alone.
@@ -249,9 +210,7 @@ type metadataClient struct{ t *testing.T }
 func (c metadataClient) obtain(resource, issuer string) string {
 	c.t.Helper()
 	response, err := http.Get(resource)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check(c.t, err)
 	_ = response.Body.Close()
 	var found resourceDocument
 	location := parameters(c.t, response.Header)["resource_metadata"]
@@ -274,9 +233,7 @@ func (c metadataClient) obtain(resource, issuer string) string {
 	response, err = http.PostForm(server.Token, url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}, "resource": {found.Resource},
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check(c.t, err)
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {
 		Token string `json:"access_token"`
@@ -290,9 +247,7 @@ func (c metadataClient) obtain(resource, issuer string) string {
 func (c metadataClient) read(location string, into any) {
 	c.t.Helper()
 	response, err := http.Get(location)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check(c.t, err)
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
 		c.t.Fatalf("%s: %d, %v", location, response.StatusCode, err)

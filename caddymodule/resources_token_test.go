@@ -13,35 +13,11 @@ import (
 // These tests cover resources (RFC 8707): how tokens are requested for them, and where these pass.
 
 // resourceRoutes are guarded routes, each with its own resource.
-const resourceRoutes = `	handle /orders/* {
-		protect
-		reverse_proxy UPSTREAM
-	}
-	handle /catalogue/* {
-		protect {
-			resource https://api.example/catalogue
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /slash/* {
-		protect {
-			resource {env.GATE_TEST_RESOURCE}
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /named/* {
-		protect {
-			audience urn:named https://named.example named
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle /strict/* {
-		protect {
-			resource_required
-		}
-		reverse_proxy UPSTREAM
-	}
-	handle {
+var resourceRoutes = gated("/orders/*") +
+	gated("/catalogue/*", "resource https://api.example/catalogue") +
+	gated("/slash/*", "resource {env.GATE_TEST_RESOURCE}") +
+	gated("/named/*", "audience urn:named https://named.example named") +
+	gated("/strict/*", "resource_required") + `	handle {
 		respond 404
 `
 

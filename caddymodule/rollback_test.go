@@ -172,27 +172,22 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 			t.Fatal("it was taken for a restored backup")
 		}
 	}
-	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	restart(func() {})
-	restart(func() { check(os.Remove(marker)) })
+	restart(func() { check(t, os.Remove(marker)) })
 	g.marked()
-	restart(func() { check(os.WriteFile(marker, []byte("garbage"), 0o644)) })
+	restart(func() { check(t, os.WriteFile(marker, []byte("garbage"), 0o644)) })
 	if !strings.Contains(g.logs(), "the marker cannot be read") {
 		t.Error("nobody is told of the damaged marker")
 	}
 	g.marked()
 	restart(func() {
-		check(os.RemoveAll(filepath.Dir(marker)))
-		check(os.WriteFile(filepath.Dir(marker), nil, 0o600))
+		check(t, os.RemoveAll(filepath.Dir(marker)))
+		check(t, os.WriteFile(filepath.Dir(marker), nil, 0o600))
 	})
 	if !strings.Contains(g.logs(), "the marker cannot be written") {
 		t.Error("nobody is told that there is no marker")
 	}
-	restart(func() { check(os.Remove(filepath.Dir(marker))) })
+	restart(func() { check(t, os.Remove(filepath.Dir(marker))) })
 	g.marked()
 
 	// Another database has its own marker.

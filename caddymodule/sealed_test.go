@@ -45,13 +45,9 @@ func (g *gatehouse) edit(statement string, args ...any) {
 func (g *gatehouse) plant() *keys.SigningKey {
 	g.t.Helper()
 	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	stored, err := key.Stored(nil)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	g.edit(`INSERT INTO signing_keys (id, algorithm, private, sealed_with, created_at, active_from) VALUES (?, 'ES256', ?, '', ?, ?)`,
 		stored.ID, stored.Private, stored.CreatedAt.UnixMicro(), stored.ActiveFrom.UnixMicro())
 	return key
@@ -63,13 +59,9 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 	app := g.app()
 	forger := app.newIssuer(g.loaded().others.clientKeys.value)
 	forger.Families.Opened, forger.Minter.Keys = app.issuer.Families.Opened, new(keys.Set)
-	if err := forger.Minter.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, forger.Minter.Keys.Replace([]*keys.SigningKey{key}, key.Algorithm))
 	tokens, err := forger.Minter.Issue(issuer.Grant{Client: &store.Client{ID: "conf"}})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return tokens.AccessToken.Reveal()
 }
 
@@ -77,9 +69,7 @@ func (g *gatehouse) signedWith(key *keys.SigningKey) string {
 func (g *gatehouse) sealedFiles() []string {
 	g.t.Helper()
 	files, err := filepath.Glob(filepath.Join(caddy.AppDataDir(), "oauth", "sealed-*"))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, err)
 	return files
 }
 
@@ -107,9 +97,7 @@ func TestK16APlantedSigningKey(t *testing.T) {
 	}
 	unused("after the housekeeping")
 	g.stop()
-	if err := os.Truncate(g.logFile, 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Truncate(g.logFile, 0))
 	g.reload(withKEK("kek"))
 	unused("after a restart")
 	g.eventually("status and metrics count it", func() bool {
@@ -137,9 +125,7 @@ func TestK16EverySealedKeyReplaced(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the key is refused") || !strings.Contains(err.Error(), "remove "+files[0]) {
 		t.Errorf("it starts: %v", err)
 	}
-	if err := os.Remove(files[0]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(files[0]))
 	g.reload(withKEK("kek"))
 	if !strings.Contains(g.kids(), planted.ID) || g.gate(token) != http.StatusUnauthorized {
 		t.Errorf("the keys are %s", g.kids())

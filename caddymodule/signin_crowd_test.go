@@ -123,9 +123,7 @@ func TestA141WhoFindsNoSlotIsCounted(t *testing.T) {
 	now.advance(10 * time.Millisecond) // a sign-in of the same instant would satisfy the request
 	u.app().node.Passwords.Patience = 10 * time.Millisecond
 	free, err := u.app().node.Passwords.Enter(t.Context(), passwords.Attempt{}) // the one slot
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, want := range []int{503, 503, 503, 429} {
 		if status := grant("127.0.0.7", fmt.Sprintf("u%d@nowhere.example", i)); status != want {
 			t.Errorf("attempt %d from one address: %d, want %d", i, status, want)

@@ -210,13 +210,9 @@ func TestA62SignInByAddress(t *testing.T) {
 func TestA79KnownAndUnknownUsersLookTheSame(t *testing.T) {
 	g := startPeople(t)
 	disabled := g.addUser("gone@acme.example", "acme", "member")
-	if err := g.app().registry.People.SetUserStatus(t.Context(), disabled, "disabled"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().registry.People.SetUserStatus(t.Context(), disabled, "disabled"))
 	locked := g.addUser("lock@acme.example", "acme", "member")
-	if err := g.app().registry.People.SetUserStatus(t.Context(), locked, "locked"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().registry.People.SetUserStatus(t.Context(), locked, "locked"))
 	attempt := func(email, password string) (page, string) {
 		b := g.browser()
 		p := b.open(requestOf("conf").path())

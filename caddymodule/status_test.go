@@ -35,9 +35,7 @@ func TestStatusCountsAtOnce(t *testing.T) {
 	if leads, err := g.app().node.Store().Housekeeping.Lease(t.Context(), "housekeeping", "another node", inAnHour.Add(time.Hour), inAnHour); !leads || err != nil {
 		t.Fatalf("the lease: %v, %v", leads, err)
 	}
-	if err := g.app().node.KeepHouse(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.app().node.KeepHouse(t.Context()))
 	if g.app().node.Status().Housekeeper {
 		t.Error("it is the housekeeper still")
 	}
@@ -52,9 +50,7 @@ func TestStartLogsOneLine(t *testing.T) {
 		g.eventually("the line is there", func() bool {
 			for text := range strings.Lines(g.logs()) {
 				if strings.Contains(text, `"msg":"serving"`) {
-					if err := json.Unmarshal([]byte(text), &found); err != nil {
-						t.Fatal(err)
-					}
+					check(t, json.Unmarshal([]byte(text), &found))
 				}
 			}
 			return found != nil

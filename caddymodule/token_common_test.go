@@ -1,14 +1,11 @@
 package caddymodule
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -33,16 +30,9 @@ var patient = strings.Replace(site, "store memory\n", `store memory
 			scopes public
 		}
 		client admin admin-SECRET
-		client narrow narrow-SECRET {
-			scopes orders.read
-		}
 		client keyed keyed-SECRET {
 			type public
 			scopes public
-		}
-		client openpub {
-			type public
-			grants client_credentials
 		}
 `, 1)
 
@@ -112,28 +102,7 @@ const ccGrant = "grant_type=client_credentials"
 // decisions returns the audit lines since the last call.
 func (d *door) decisions(t *testing.T) []map[string]any {
 	t.Helper()
-	file, err := os.Open(d.logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(d.read, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be incomplete
-	d.read += int64(len(text))
-	var lines []map[string]any
-	for line := range strings.SplitSeq(string(text), "\n") {
-		var entry map[string]any
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["logger"] == "oauth.audit" {
-			lines = append(lines, entry)
-		}
-	}
-	return lines
+	return d.auditLines(&d.read)
 }
 
 // leaves checks that there is one new audit line with these members, and returns it; nil: it checks that there is
@@ -416,9 +385,7 @@ func confFields(more ...string) []string {
 func (d *door) register(t *testing.T, c store.Client) string {
 	t.Helper()
 	_, secret, err := d.app().registry.Clients.AddClient(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return secret.Reveal()
 }
 
@@ -430,12 +397,8 @@ func claims(t *testing.T, token string) map[string]any {
 		t.Fatalf("%d parts", len(parts))
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var claims map[string]any
-	if err := json.Unmarshal(text, &claims); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, &claims))
 	return claims
 }

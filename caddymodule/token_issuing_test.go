@@ -3,13 +3,18 @@ package caddymodule
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // Which grants yield which tokens, at which paths, and what the store keeps of them.
@@ -88,10 +93,10 @@ func TestTokenAliasServesTwoGrants(t *testing.T) {
 	u.gives(r.exchange(code))
 }
 
-// TestT94A87NoCredentialIsStored: every credential issued in every flow, sought in database, write-ahead log, Caddy's
-// files and log → none is found, session ids are random and stored as digests. The store is a file, and the search
-// covers everything that the process wrote.
-func TestT94A87NoCredentialIsStored(t *testing.T) {
+// TestT22T94A87NoCredentialIsStored: every credential issued in every flow and every secret of a client, sought in database, write-ahead log,
+// Caddy's files, log, configuration and metrics → none is found, session ids are random and stored as digests. The store is a file, and the
+// search covers everything that the process wrote.
+func TestT22T94A87NoCredentialIsStored(t *testing.T) {
 	u := openUsers(t, append(onDiskPeople, passwordRefresh...)...)
 	for _, id := range []string{"conf", "pub", "nat", "legacy", "first"} {
 		r := requestOf(id)
@@ -110,6 +115,13 @@ func TestT94A87NoCredentialIsStored(t *testing.T) {
 		}
 	}
 	conf := requestOf("conf")
+	generated := u.register(t, store.Client{ID: "app"})
+	rotated, err := u.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
+	check(t, err)
+	for _, secret := range []string{generated, rotated.Reveal()} {
+		u.remember("generated client secret", secret)
+		issued(t, u.ask(t, "/oauth/token", ccGrant, basic("app:"+secret)...))
+	}
 	member := u.addUser("member@acme.example", "acme", "member")
 	u.userTokens(conf, "member@acme.example")
 	u.gives(conf.asPassword(ada, peoplePassword))
@@ -134,12 +146,18 @@ func TestT94A87NoCredentialIsStored(t *testing.T) {
 		}
 	}
 
+	for _, path := range []string{"/config/", "/metrics"} {
+		u.noneIn(path, sentBy(t, http.DefaultClient, http.MethodGet, "http://"+u.admin+path, "").body)
+	}
 	files := filesBelow(t, filepath.Dir(u.logFile))
 	for path, text := range files {
 		// The autosaved configuration contains what the test's Caddyfile has in plain text instead of naming a file.
 		if filepath.Base(path) != "autosave.json" {
 			u.noneIn(path, text)
 			u.noneEncodedIn(path, text)
+		}
+		if filepath.Dir(path) != filepath.Dir(u.database()) && strings.Contains(text, string(u.storedKey().Private)) {
+			t.Errorf("the signing key is in %s", path)
 		}
 	}
 	if len(files) < 4 {
@@ -168,9 +186,7 @@ func filesBelow(t *testing.T, directory string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return files
 }
 
@@ -186,5 +202,72 @@ func (u *userDoor) noneEncodedIn(place, text string) {
 				u.t.Errorf("%s holds a credential, encoded: a %s", place, what)
 			}
 		}
+	}
+}
+
+// TestT68AServerTokenIsOneWhateverItsName: a client whose id is `admin` or an e-mail address → its tokens are server tokens without a user.
+func TestT68AServerTokenIsOneWhateverItsName(t *testing.T) {
+	d := openDoor(t, patient)
+	for id, secret := range map[string]string{"admin": "admin-" + confSecret, "ada@acme.example": d.register(t, store.Client{ID: "ada@acme.example"})} {
+		token, _ := issued(t, d.ask(t, "/oauth/token", ccGrant, basic(url.QueryEscape(id)+":"+secret)...))
+		claim := claims(t, token)
+		if claim["sub"] != id || claim["client_id"] != id {
+			t.Errorf("sub %v, client_id %v", claim["sub"], claim["client_id"])
+		}
+		for _, absent := range []string{"sid", "org", "role", "auth_time", "act"} {
+			if claim[absent] != nil {
+				t.Errorf("%s: %v", absent, claim[absent])
+			}
+		}
+		if a := d.send(t, http.MethodGet, "/api/x", "", "Authorization", "Bearer "+token); a.status != http.StatusForbidden {
+			t.Errorf("a route for trusted: %d", a.status)
+		}
+		d.upstream.none(t)
+		if a := d.send(t, http.MethodGet, "/oauth/token/info", "", "Authorization", "Bearer "+token); !strings.Contains(a.body, `"resource_owner_id":null`) {
+			t.Errorf("info: %s", a.body)
+		}
+		if a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
+			t.Fatalf("the gate: %d", a.status)
+		}
+		seen := d.upstream.one(t)
+		if seen.Header.Get("X-Auth-Subject") != id || seen.Header["X-Auth-Role"] != nil || seen.Header["X-Auth-Organisation"] != nil {
+			t.Errorf("the upstream saw %v", seen.Header)
+		}
+	}
+}
+
+// TestT101TheSuccessBody: the success answer of a grant → 200, members in the documented order, scope always there, absent ones omitted,
+// expires_in in whole seconds. Those of a user's are held by tokensIn, for every grant.
+func TestT101TheSuccessBody(t *testing.T) {
+	d := openDoor(t, strings.Replace(patient, "client other other-SECRET {", "client other other-SECRET {\n\t\t\ttokens {\n\t\t\t\tclient_credentials 10s\n\t\t\t}", 1))
+	for _, e := range encodings {
+		body, contentType := e.body(confFields("scope", "orders.read public", "state", "xyz")...)
+		a := d.ask(t, "/oauth/token", body, "Content-Type", contentType, "Accept", "text/html")
+		token, scope := issued(t, a)
+		if scope != "orders.read public" {
+			t.Errorf("scope %q", scope)
+		}
+		claim := claims(t, token)
+		var answered struct {
+			CreatedAt float64 `json:"created_at"`
+		}
+		check(t, json.Unmarshal([]byte(a.body), &answered))
+		iat, _ := claim["iat"].(float64)
+		exp, _ := claim["exp"].(float64)
+		if iat != answered.CreatedAt || exp != iat+7200 {
+			t.Errorf("iat %v, exp %v, created_at %v", iat, exp, answered.CreatedAt)
+		}
+		for name, want := range map[string]any{"iss": d.url, "sub": "conf", "client_id": "conf", "aud": d.url} {
+			if claim[name] != want {
+				t.Errorf("%s: %v, want %v", name, claim[name], want)
+			}
+		}
+		if len(claim) != 8 { // these, scope, iat, exp, jti
+			t.Errorf("claims %v", claim)
+		}
+	}
+	a := d.ask(t, "/oauth/token", ccGrant, basic("other:other-"+confSecret)...)
+	if !strings.Contains(a.body, `"expires_in":10,"scope":"public","created_at":`) {
+		t.Errorf("a client's own lifetime: %s", a.body)
 	}
 }

@@ -114,9 +114,7 @@ func r2(g *gatehouse, client string) string {
 func jsonObject(t *testing.T, members map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 

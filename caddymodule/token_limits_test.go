@@ -222,8 +222,6 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	u.wait(now, 61*time.Second)
 	u.gives(r.asPassword(ada, peoplePassword))
 	id := u.addUser("locked@acme.example", "acme", store.RoleMember)
-	if err := u.app().registry.People.SetUserStatus(t.Context(), id, store.UserLocked); err != nil {
-		t.Fatal(err)
-	}
+	check(t, u.app().registry.People.SetUserStatus(t.Context(), id, store.UserLocked))
 	u.denied(r.asPassword("locked@acme.example", peoplePassword), badGrant("sign_in_failed"))
 }

@@ -10,24 +10,17 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/gatehouse-auth/gatehouse/internal/machine"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// These tests cover size, framing and time at the token endpoint, on raw sockets: rows T36, T41, T42, T45 and T46.
+// These tests cover size, framing and time at the token endpoint, on raw sockets: rows T36 and T41.
 
 // dial opens a connection whose deadline is limit from now.
 func (d *door) dial(t *testing.T, limit time.Duration) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", d.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
 	_ = connection.SetDeadline(time.Now().Add(limit))
 	return connection
@@ -110,39 +103,32 @@ func TestT36BodiesAreBounded(t *testing.T) {
 
 	// A Content-Length of 10 GB is refused before the first byte of the body, and costs nothing.
 	before := allocated()
-	for _, e := range encodings {
-		_, contentType := e.body()
-		connection := d.dial(t, patience)
-		_, _ = io.WriteString(connection, d.head("Content-Type: "+contentType+"\nContent-Length: 10737418240\n\n"))
-		answers, closed := responses(connection, 1)
-		if len(answers) != 1 || !closed {
-			t.Fatalf("10 GB, %s: %d answers, closed %t", e.name, len(answers), closed)
-		}
-		d.hold(t, answers[0], tooLarge)
+	connection := d.dial(t, patience)
+	_, _ = io.WriteString(connection, d.head("Content-Type: "+urlEncoded+"\nContent-Length: 10737418240\n\n"))
+	answers, closed := responses(connection, 1)
+	if len(answers) != 1 || !closed {
+		t.Fatalf("10 GB: %d answers, closed %t", len(answers), closed)
 	}
+	d.hold(t, answers[0], tooLarge)
 
 	// Endless chunks are cut off, whatever their size.
-	for _, e := range encodings {
-		for _, chunk := range []string{"1\r\nx\r\n", "1000\r\n" + strings.Repeat("x", 4096) + "\r\n", "1;" + strings.Repeat("e", 1000) + "\r\nx\r\n"} {
-			_, contentType := e.body()
-			connection := d.dial(t, patience)
-			stream := strings.Repeat(chunk, 1+(64<<10)/len(chunk))
-			_, err := io.WriteString(connection, d.head("Content-Type: "+contentType+"\nTransfer-Encoding: chunked\n\n"))
-			sent := 0
-			for err == nil {
-				var n int
-				n, err = io.WriteString(connection, stream)
-				sent += n
-			}
-			// This includes what the kernel buffers.
-			if sent > 32<<20 || d.isTimeout(err) {
-				t.Errorf("endless chunks, %s: %d bytes were taken, %v", e.name, sent, err)
-			}
-			_ = connection.Close()
-			for _, line := range d.decisions(t) {
-				if reason := line["reason"]; reason != "body_too_large" && reason != "body_incomplete" {
-					t.Errorf("audited %v", reason)
-				}
+	for _, chunk := range []string{"1\r\nx\r\n", "1000\r\n" + strings.Repeat("x", 4096) + "\r\n", "1;" + strings.Repeat("e", 1000) + "\r\nx\r\n"} {
+		connection := d.dial(t, patience)
+		stream, sent := strings.Repeat(chunk, 1+(64<<10)/len(chunk)), 0
+		_, err := io.WriteString(connection, d.head("Content-Type: "+urlEncoded+"\nTransfer-Encoding: chunked\n\n"))
+		for err == nil {
+			var n int
+			n, err = io.WriteString(connection, stream)
+			sent += n
+		}
+		var timeout net.Error
+		if sent > 32<<20 || errors.As(err, &timeout) && timeout.Timeout() { // what the kernel buffers included
+			t.Errorf("endless chunks: %d bytes were taken, %v", sent, err)
+		}
+		_ = connection.Close()
+		for _, line := range d.decisions(t) {
+			if reason := line["reason"]; reason != "body_too_large" && reason != "body_incomplete" {
+				t.Errorf("audited %v", reason)
 			}
 		}
 	}
@@ -152,20 +138,15 @@ func TestT36BodiesAreBounded(t *testing.T) {
 	d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), granted())
 }
 
-func (*door) isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
 }
 
-// TestT41NobodySmugglesARequest: Content-Length beside Transfer-Encoding, two lengths, bare LF, folded lines, chunk
-// extensions, wrong lengths in HTTP/2 and 3 → 400 or 501, and the embedded request is never executed. The embedded
-// request would issue a token, so no answer may come except the expected ones.
+// TestT41NobodySmugglesARequest: Content-Length beside Transfer-Encoding, two lengths, folded lines, an unread body → 400 or 501, and the
+// embedded request is never executed. It would issue a token, so no answer may come except the expected ones. The other malformed heads are
+// those of net/http's own tests.
 func TestT41NobodySmugglesARequest(t *testing.T) {
 	d := openDoor(t, patient)
 	form := ccGrant + "&" + asConf
@@ -180,37 +161,10 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 		"CL.TE":                       {d.head(media+"Content-Length: "+fmt.Sprint(5+len(inner))+"\nTransfer-Encoding: chunked\n\n") + "0\r\n\r\n" + inner, []int{400}},
 		"TE.CL":                       {d.head(media+"Transfer-Encoding: chunked\nContent-Length: 4\n\n") + chunkOf(inner) + "0\r\n\r\n", []int{400}},
 		"two lengths":                 {d.head(media+length+"\nContent-Length: 0\n\n") + form + inner, []int{400}},
-		"length list":                 {d.head(media+length+", 0\n\n") + form + inner, []int{400}},
-		"length +":                    {d.head(media+"Content-Length: +5\n\n") + form + inner, []int{400}},
-		"length hex":                  {d.head(media+"Content-Length: 0x5\n\n") + form + inner, []int{400}},
-		"length -":                    {d.head(media+"Content-Length: -1\n\n") + form + inner, []int{400}},
-		"length empty":                {d.head(media+"Content-Length: \n\n") + form + inner, []int{400}},
-		"length beyond 64 bits":       {d.head(media+"Content-Length: 18446744073709551617\n\n") + form + inner, []int{400}},
 		"xchunked":                    {d.head(media+"Transfer-Encoding: xchunked\n\n") + "0\r\n\r\n" + inner, []int{501}},
-		"chunked, identity":           {d.head(media+"Transfer-Encoding: chunked, identity\n\n") + "0\r\n\r\n" + inner, []int{501}},
-		"gzip, chunked":               {d.head(media+"Transfer-Encoding: gzip, chunked\n\n") + "0\r\n\r\n" + inner, []int{501}},
-		"chunked twice":               {d.head(media+"Transfer-Encoding: chunked\nTransfer-Encoding: chunked\n\n") + "0\r\n\r\n" + inner, []int{501}},
-		"chunked, then identity":      {d.head(media+"Transfer-Encoding: chunked\nTransfer-Encoding: identity\n\n") + "0\r\n\r\n" + inner, []int{501}},
-		"vertical tab before":         {d.head(media+"Transfer-Encoding: \vchunked\n\n") + "0\r\n\r\n" + inner, []int{400, 501}},
-		"space before the colon":      {d.head(media+"Transfer-Encoding : chunked\n\n") + "0\r\n\r\n" + inner, []int{400}},
-		"space before the length's":   {d.head(media+"Content-Length : 5\n\n") + form + inner, []int{400}},
 		"obs-fold":                    {d.head(media+"Transfer-Encoding:\n chunked\n\n") + "0\r\n\r\n" + inner, []int{400, 501}},
-		"obs-fold length":             {d.head(media+"X: y\n "+length+"\n\n") + form, []int{400}},
-		"line without a colon":        {d.head(media+"Transfer-Encoding\n\n") + inner, []int{400}},
-		"NUL in a name":               {d.head(media+"Content-Length\x00: 5\n\n") + inner, []int{400}},
-		"CR within a line":            {d.head(media+"X: y\rTransfer-Encoding: chunked\n\n") + inner, []int{400}},
 		"two hosts":                   {d.head("Host: evil.example\n"+media+length+"\n\n") + form, []int{400}},
-		"no host":                     {crlf("POST /oauth/token HTTP/1.1\n"+media+length+"\n\n") + form, []int{400}},
-		"HTTP/1.0 and chunked":        {crlf("POST /oauth/token HTTP/1.0\nHost: "+d.addr+"\n"+media+"Transfer-Encoding: chunked\n\n") + "0\r\n\r\n" + inner, []int{400}},
-		"HTTP/3.0":                    {crlf("POST /oauth/token HTTP/3.0\nHost: "+d.addr+"\n"+media+length+"\n\n") + form, []int{400, 505}},
-		"chunk size with 0x":          {d.head(media+"Transfer-Encoding: chunked\n\n") + "0x5\r\nabcde\r\n0\r\n\r\n" + inner, []int{400}},
-		"chunk size with -":           {d.head(media+"Transfer-Encoding: chunked\n\n") + "-1\r\n\r\n" + inner, []int{400}},
 		"chunk size of 17 digits":     {d.head(media+"Transfer-Encoding: chunked\n\n") + "10000000000000005\r\nabcde\r\n0\r\n\r\n" + inner, []int{400}},
-		"chunk size empty":            {d.head(media+"Transfer-Encoding: chunked\n\n") + "\r\n\r\n" + inner, []int{400}},
-		"chunk longer than its size":  {d.head(media+"Transfer-Encoding: chunked\n\n") + "1\r\nabc\r\n0\r\n\r\n" + inner, []int{400}},
-		"chunk line with bare LF":     {d.head(media+"Transfer-Encoding: chunked\n\n") + "5\nabcde\r\n0\r\n\r\n" + inner, []int{400}},
-		"trailer names a length":      {d.head(media+"Transfer-Encoding: chunked\n\n") + chunkOf("a=b") + "0\r\nContent-Length: 5\r\n\r\n" + inner, []int{400}},
-		"extension with bare LF":      {d.head(media+"Transfer-Encoding: chunked\n\n") + "5;a\nb\r\nabcde\r\n0\r\n\r\n" + inner, []int{400}},
 		"refusal with an unread body": {d.head("Content-Type: text/plain\n"+fmt.Sprint("Content-Length: ", len(inner))+"\n\n") + inner, []int{400}},
 		"too large, inner behind":     {d.head(media+"Content-Length: 100000\n\n") + strings.Repeat("x", 100000-len(inner)) + inner, []int{413}},
 		"405, inner in the body":      {strings.Replace(d.head(media+fmt.Sprint("Content-Length: ", len(inner))+"\n\n"), "POST", "PUT", 1) + inner, []int{405}},
@@ -275,137 +229,4 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 			t.Errorf("answers %v", answers)
 		}
 	})
-}
-
-// TestT42SlowBodiesAreCut: a body that never comes after `Expect: 100-continue`, or one byte in five seconds → cut within ten seconds,
-// other clients unaffected.
-func TestT42SlowBodiesAreCut(t *testing.T) {
-	d := openDoor(t, patient)
-	const limit = 10*time.Second + time.Second // the row's limit, and a second that a connection may wait to be read
-	const media = "Content-Type: " + urlEncoded + "\n"
-	form := ccGrant + "&" + asConf
-	at := func(method, path, head string) string {
-		return crlf(method + " " + path + " HTTP/1.1\nHost: " + d.addr + "\n" + head + "\n")
-	}
-	// Some of these endpoints never read the body. A server that waited for it first would still hang.
-	slow := map[string]string{
-		"Expect":                       at("POST", "/oauth/token", media+"Expect: 100-continue\nContent-Length: 100\n"),
-		"nothing":                      at("POST", "/oauth/token", media+"Content-Length: 100\n"),
-		"chunked":                      at("POST", "/oauth/token", media+"Transfer-Encoding: chunked\n"),
-		"one byte short":               at("POST", "/oauth/token", media+fmt.Sprintf("Content-Length: %d\n", len(form)+1)) + form,
-		"revoke":                       at("POST", "/oauth/revoke", media+"Content-Length: 100\n"),
-		"wrong media type":             at("POST", "/oauth/token", "Content-Type: text/plain\nContent-Length: 100\n"),
-		"405":                          at("PUT", "/oauth/token", media+"Content-Length: 100\n"),
-		"GET jwks":                     at("GET", "/oauth/jwks", "Content-Length: 100\n"),
-		"an operation that is to come": at("POST", "/api/v1/organisations/me/users/u/access_tokens", "Content-Length: 100\n"),
-	}
-	var all sync.WaitGroup
-	var closed atomic.Int64
-	began := time.Now()
-	for name, request := range slow {
-		for _, dripping := range []bool{false, true} {
-			all.Go(func() {
-				connection, err := net.Dial("tcp", d.addr)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer func() { _ = connection.Close() }()
-				start := time.Now()
-				_ = connection.SetDeadline(start.Add(limit + patience))
-				_, _ = io.WriteString(connection, request)
-				defer closed.Add(1)
-				ended := make(chan struct{})
-				defer close(ended)
-				if dripping && name != "one byte short" {
-					go func() { // one byte in two seconds keeps any deadline between bytes from passing
-						for {
-							select {
-							case <-ended:
-								return
-							case <-time.After(2 * time.Second):
-								_, _ = io.WriteString(connection, "1")
-							}
-						}
-					}()
-				}
-				answered, _ := io.ReadAll(connection)
-				if took := time.Since(start); machine.Fair(took) > limit {
-					t.Errorf("%s, dripping %t: open for %s, answered %q", name, dripping, took.Round(time.Second), answered)
-				}
-				if strings.Contains(string(answered), "access_token\"") {
-					t.Errorf("%s: a token for half a request", name)
-				}
-			})
-		}
-	}
-	// All other clients are served meanwhile.
-	const others = 20
-	for range others {
-		d.token()
-	}
-	if n := closed.Load(); n > 0 && time.Since(began) < 10*time.Second {
-		t.Errorf("%d of the slow connections were closed before %d tokens were issued beside them", n, others)
-	}
-	all.Wait()
-	d.token()
-}
-
-// TestT45EarlyDataIsRefused: a POST in TLS 1.3 early data or with `Early-Data: 1` → 425; repeated after the handshake → served.
-func TestT45EarlyDataIsRefused(t *testing.T) {
-	d := openDoor(t, patient)
-	form := ccGrant + "&" + asConf
-	early := outcome{status: 425, code: "invalid_request", reason: "early_data"}
-	d.decisions(t)
-	for _, path := range []string{"/oauth/token", "/oauth/revoke", "/oauth/introspect"} {
-		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "1"), early)
-		// RFC 8470 §5.1: several or invalid values count as 1.
-		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "0", "Early-Data", "1"), early)
-		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "1, 1"), early)
-		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", "true"), early)
-		d.hold(t, d.ask(t, path, form+"&token=x", "Early-Data", ""), early)
-	}
-	// Requests that change nothing may be replayed.
-	if a := d.send(t, http.MethodGet, "/oauth/jwks", "", "Early-Data", "1"); a.status != http.StatusOK {
-		t.Errorf("GET: %d", a.status)
-	}
-	d.hold(t, d.ask(t, "/oauth/token", form), granted())
-}
-
-// TestT46AClientThatLeaves: a client that disconnects in mid-request → its grant is done entirely or not at all, with no alarm in the log.
-func TestT46AClientThatLeaves(t *testing.T) {
-	d := openDoor(t, onDisk)
-	secret := d.register(t, store.Client{ID: "app"})
-	before := runtime.NumGoroutine()
-	form := ccGrant + "&client_id=app&client_secret=" + secret
-	request := d.head(fmt.Sprintf("Content-Type: %s\nContent-Length: %d\n\n", urlEncoded, len(form))) + form
-	d.decisions(t)
-	for i := range 100 {
-		connection := d.dial(t, patience)
-		// The client sends all of it and reads no answer, or stops within it.
-		text := request
-		if i%2 == 1 {
-			text = request[:len(request)*i/100]
-		}
-		_, _ = io.WriteString(connection, text)
-		_ = connection.(*net.TCPConn).SetLinger(0) // reset instead of closed
-		time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
-		_ = connection.Close()
-		d.app().issuer.Clients.Authenticated.Forget("app") // makes every request query the store
-	}
-	if a := d.ask(t, "/oauth/token", form); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s", a.status, a.body)
-	}
-	d.client.CloseIdleConnections()
-	if after := settled(before + 5); after > before+5 {
-		t.Errorf("%d goroutines, %d before", after, before)
-	}
-	for _, line := range d.decisions(t) { // of all, because no request is served any longer
-		if line["level"] == "error" {
-			t.Errorf("an alarm: %v", line)
-		}
-		if line["msg"] != "token issued" && line["reason"] == "internal_error" {
-			t.Errorf("audited %v", line)
-		}
-	}
 }

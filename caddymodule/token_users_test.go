@@ -85,9 +85,7 @@ func (u *userDoor) noneIn(place, text string) {
 func (u *userDoor) wait(c *testClock, d time.Duration) {
 	u.t.Helper()
 	c.advance(d)
-	if err := u.app().node.Refresh(u.t.Context()); err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, u.app().node.Refresh(u.t.Context()))
 }
 
 // browserOf returns the user's one browser, which stays signed in.
@@ -215,9 +213,7 @@ func (u *userDoor) familyOf(accessToken string) *store.TokenFamily {
 func (u *userDoor) family(id string) *store.TokenFamily {
 	u.t.Helper()
 	f, err := u.app().node.Store().Families.Family(u.t.Context(), id)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check(u.t, err)
 	return f
 }
 

@@ -41,7 +41,8 @@ type counter struct {
 	grants *grants.Grants
 }
 
-func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
+// newCounter returns a counter with the client conf, and more confidential ones with the same secret.
+func newCounter(tb testing.TB, algorithm oauth.Algorithm, more ...*store.Client) *counter {
 	tb.Helper()
 	c := &counter{tb: tb}
 	st := teststore.New(tb)
@@ -60,14 +61,22 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm) *counter {
 		Grants: []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant},
 	}
 	conf.SetDefaults()
-	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{ada}, Clients: []*store.Client{conf}})
+	for _, client := range more {
+		if client.SetDefaults(); !client.IsPublic() {
+			client.Secrets = conf.Secrets
+		}
+	}
+	declared, err := store.NewStaticDirectory(store.Declarations{Users: []*store.User{ada}, Clients: append(more, conf)})
 	c.must(err)
 	c.issuer = issuer.New(issuer.Settings{
-		Policy:    clients.Policy{URL: costIssuer, Audience: []string{costIssuer}, OpenID: true},
+		Policy: clients.Policy{
+			URL: costIssuer, Audience: []string{costIssuer}, OpenID: true,
+			Scopes: oauth.NewScopeCatalogue(oauth.Scope{Name: "orders.read", Words: "Read orders", ServerTokens: true}),
+		},
 		Lifetimes: store.DefaultLifetimes,
 	}, issuer.Node{
 		Keys: ks, Verifier: token.NewVerifier(costIssuer, ks, revocations, time.Hour, time.Now), Revocations: revocations, Now: time.Now,
-		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 20, Window: time.Minute}, Attempts: attempts.NewCounter(1000)},
+		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 10_000, Window: time.Minute}, Attempts: attempts.NewCounter(1000)},
 	})
 	c.issuer.Issued.Usernames = nil
 	c.issuer.Families.Opened = families.Opened{Store: families.StoreOf(st.Store), Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}

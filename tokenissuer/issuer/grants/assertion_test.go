@@ -181,8 +181,8 @@ func (a *authority) theirToken(tb testing.TB, claims string) *token.AccessToken 
 	return tok
 }
 
-// TestG25AssertionIsNoAccessToken: an assertion is not accepted as an access token, by a gate whose audience it names or by any endpoint
-// that accepts our tokens.
+// TestG25AssertionIsNoAccessToken: an upstream's assertion as a bearer, at a gate whose audience it names or at any endpoint that accepts our
+// tokens → 401.
 func TestG25AssertionIsNoAccessToken(t *testing.T) {
 	a := assertingAuthority(t)
 	assertion := a.assert(t, a.personsToken())
