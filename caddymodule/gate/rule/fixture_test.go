@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -40,9 +41,14 @@ type route struct {
 	anonymous Anonymous
 }
 
+// provisioning is held while a route is provisioned: Caddy provisions one configuration at a time.
+var provisioning sync.Mutex
+
 // newRoute provisions a route from JSON.
 func newRoute(t *testing.T, text string) (*route, error) {
 	t.Helper()
+	provisioning.Lock()
+	defer provisioning.Unlock()
 	ctx, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"oauth": json.RawMessage("{}")}})
 	if err != nil {
 		t.Fatal(err)
