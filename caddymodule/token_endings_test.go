@@ -321,14 +321,6 @@ func (g *gatehouse) endings() map[string]func(id string) error {
 	}
 }
 
-// unrevoked returns a token of an admin that no revocation of the user's families affects.
-func (d *adminDoor) unrevoked(id, organisation string) string {
-	return d.issue(issuer.Grant{
-		Type: oauth.AuthorizationCode, User: &store.User{ID: id, Organisation: organisation, Role: store.RoleAdmin},
-		Scopes: oauth.Scopes{"trusted", "public"}, Family: &store.TokenFamily{ID: "none of the user's"},
-	})
-}
-
 // TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs: a user is disabled, deleted, moved or gets another password or role → codes,
 // refresh tokens, sessions, open consent pages and what admins created for them, or they as admins, are dead.
 func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"database/sql"
 	"net/http"
 	"net/url"
 	"strings"
@@ -149,12 +148,6 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 		alive = u.gives(r.refresh(alive.RefreshToken))
 	}
 	u.gives(r.exchange(unusedCode))
-}
-
-// beside opens the store's file separately, as another process does.
-func (u *userDoor) beside() *sql.DB {
-	u.t.Helper()
-	return besideAt(u.t, u.database())
 }
 
 // unavailable returns the outcome 503 with a reason.

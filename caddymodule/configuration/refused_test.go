@@ -552,7 +552,7 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{"pages {\nlink terms https://a.example\n}", `unknown link "terms": use help, imprint or privacy, at Caddyfile:4`},
 			{"pages {\nlink help https://a.example\nlink help https://b.example\n}", `link help is set twice, at Caddyfile:5`},
 			{"pages {\nlink help https://{http.request.host}/\n}", `https://{http.request.host}/ comes from the request: use {env.NAME} or {file./path}, at Caddyfile:4`},
-			{"pages {\nlink help javascript:alert(1)\n}", "link help: use an address that begins with https:// or mailto:, at Caddyfile:4"},
+			{"pages {\nlink help javascript:alert(1)\n}", "link help: use an address of https or mailto, at Caddyfile:4"},
 			{"pages {\nlink help {env.GATEHOUSE_TEST_UNSET}\n}", "link help: evaluated placeholder {env.GATEHOUSE_TEST_UNSET} is empty, at Caddyfile:4"},
 			{"pages {\nnote portal words\n}", `wrong argument count or unexpected line ending after 'words', at Caddyfile:4`},
 			{"pages {\nnote application portal words\n}", "a note is about a client or a host: write it as `note client <id> <text>` or `note host <host> <text>`, at Caddyfile:4"},

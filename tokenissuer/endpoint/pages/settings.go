@@ -112,7 +112,7 @@ func (l Link) check() error {
 			return errors.New("use mailto with one address, as mailto:help@example.com")
 		}
 	case u.Scheme != "https" || u.Opaque != "":
-		return errors.New("use an address that begins with https:// or mailto:")
+		return errors.New("use an address of https or mailto")
 	case u.Hostname() == "":
 		return errors.New("the URL has no host")
 	case u.User != nil:
