@@ -129,7 +129,7 @@ func (s *service) delegating() token.UpstreamIssuer {
 // hostSessions returns the settings of the sign-in at hosts behind the gate.
 func (s *service) hostSessions(o *others) gatebrowser.Settings {
 	return gatebrowser.Settings{
-		Direct: !s.issues(), Accounts: s.accounts(), Providers: o.hostProviders(),
+		Direct: !s.issues(), TwoFactors: s.issuer.Authorizations.TwoFactors, Accounts: s.accounts(), Providers: o.hostProviders(),
 		Issuer: &s.issuer.Policy, Audit: s.audit, Shown: s.settings.Pages,
 		Sessions: signin.NewHostSessions(s.issuer.Sessions, s.issuer.SignIns, s.issuer.Roles, s.node.Verifier, s.enterNode), Hosts: s.issuer.Authorizations.Hosts,
 		IsServing: s.life.isServing, Enter: s.enterNode,

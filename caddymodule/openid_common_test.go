@@ -26,7 +26,12 @@ const turnOn = "openid"
 // startOpenID serves people with an OpenID provider, changed by the pairs of old and new text.
 func startOpenID(t *testing.T, changes ...string) *gatehouse {
 	t.Helper()
-	return startPeople(t, append(changes,
+	return startGatehouse(t, openIDSite(changes...))
+}
+
+// openIDSite is people with an OpenID provider, changed by the pairs of old and new text.
+func openIDSite(changes ...string) string {
+	return peopleSite(append(changes,
 		"password_grant\n", "password_grant\n\t\t"+turnOn+"\n",
 		"scopes public trusted refresh_token offline_access orders.read", "scopes public trusted refresh_token offline_access orders.read "+openIDScopes,
 		"type public\n\t\t\tscopes public trusted refresh_token", "type public\n\t\t\tscopes public trusted refresh_token "+openIDScopes,

@@ -208,7 +208,7 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 		for _, hint := range []string{"", "access_token", "refresh_token", "x"} {
 			body := u.introspected(r, got.AccessToken, "token_type_hint", hint)
 			want := maps.Clone(claim)
-			for _, absent := range []string{"sid", "org", "role", "auth_time"} {
+			for _, absent := range []string{"sid", "org", "role", "amr"} {
 				delete(want, absent)
 			}
 			want["active"], want["token_type"], want["token_use"], want["username"] = true, "Bearer", "access_token", ada

@@ -71,7 +71,7 @@ var rooms = []room{
 	{name: "tokenissuer/families", without: core},
 	{name: "tokenissuer/clients", others: []string{jsonv2}, without: core},
 	{name: "tokenissuer/clientmetadata", others: []string{jsonv2}, without: client},
-	{name: "tokenissuer/signin", without: core},
+	{name: "tokenissuer/signin", others: []string{"github.com/boombuler/barcode/qr", "github.com/pquerna/otp"}, without: core},
 	{name: "tokenissuer/ldap", others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"}, without: []string{"database/sql", caddy, zap}},
 	{name: "tokenissuer/upstream", others: []string{jsonv2, "github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"}, without: client},
 	{name: "tokenissuer/issuer", others: []string{jsonv2}, without: core},

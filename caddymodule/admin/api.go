@@ -50,7 +50,7 @@ func operations() map[string]http.HandlerFunc {
 		needs      func(operation) operation
 		operations map[string]operation
 	}{
-		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations},
+		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
 		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {

@@ -71,6 +71,10 @@ type Block struct {
 	Users []User `json:"users,omitempty"`
 	// SignIn lists the ways to sign in. Default: with a password of ours.
 	SignIn *SignIn `json:"sign_in,omitempty"`
+	// TOTP lets people add authenticators for one-time passwords (RFC 6238) as a second factor. Default: they cannot.
+	TOTP bool `json:"totp,omitempty"`
+	// SecondFactor says who needs a second factor. Default: those who have added one.
+	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
 	// Trust lists other issuers, whose tokens `protect` can accept.
 	Trust []Trust `json:"trust,omitempty"`
 	// Accept are the rules by which the token endpoint exchanges tokens of those issuers for ours, in the order in which they are tried.
@@ -112,12 +116,14 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"revocation":        with(&b.Revocation, at, parseRevocation),
 		"role":              with(&b.Roles, at, parseRole),
 		"scope":             with(&b.Scopes, at, parseScope),
+		"second_factor":     with(&b.SecondFactor, at, parseSecondFactor),
 		"session_scopes":    at.scopes(&b.SessionScopes, "session_scopes"),
 		"sessions":          with(&b.Sessions, at, parseSessions),
 		"sign_in":           with(&b.SignIn, at, parseSignIn),
 		"store":             with(&b.Store, at, parseStore),
 		"strict_assertions": flag(&b.StrictAssertions),
 		"tokens":            func(d *caddyfile.Dispenser) error { return parseLifetimes(d, orNew(&b.Tokens)) },
+		"totp":              flag(&b.TOTP),
 		"trust":             with(&b.Trust, at, parseTrust),
 		"user":              b.parseUser,
 	}.parse(d, "unknown oauth option %q")
@@ -189,6 +195,7 @@ func (b *Block) Read() (Settings, error) {
 		func() error { return b.Revocation.read(&s) },
 		limits,
 		func() error { return b.Pages.read(&s, at) },
+		func() error { return readFactors(b, &s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -240,6 +247,7 @@ func (b *Block) needsIssuer() []need {
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
+		{"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil},
 		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }

@@ -56,6 +56,9 @@ type Provider struct {
 	Link string `json:"link,omitempty"`
 	// Create creates a user for an unknown account. Default: users must exist.
 	Create *Creation `json:"create,omitempty"`
+	// TrustFactors accepts the provider's word for second factors: `second_factor required` does not hold for people who sign in there, and a
+	// sign-in whose amr has mfa is one of two factors (RFC 8176 §2). A directory cannot have it. Default: off.
+	TrustFactors bool `json:"trust_factors,omitempty"`
 	// Title is the provider's name on the sign-in page. Default: its name.
 	Title string `json:"title,omitempty"`
 	// Domains are the e-mail domains for which a login_hint of an application leads to this provider.
@@ -106,10 +109,10 @@ type providerKind struct {
 // providerKinds are the kinds by the word for them in a Caddyfile.
 var providerKinds = map[string]providerKind{
 	"provider": {kindOpenID, "provider <name> <issuer> [default] { … }", true, func(c *Provider) options {
-		return options{"client": c.parseClient, "scopes": c.parseScopes, "groups": c.parseGroupsClaim}
+		return options{"client": c.parseClient, "scopes": c.parseScopes, "groups": c.parseGroupsClaim, "trust_factors": flag(&c.TrustFactors)}
 	}},
 	"github": {kindGitHub, "github <name> [<url>] [default] { … }", false, func(c *Provider) options {
-		return options{"client": c.parseClient, "groups": c.parseGitHubGroups}
+		return options{"client": c.parseClient, "groups": c.parseGitHubGroups, "trust_factors": flag(&c.TrustFactors)}
 	}},
 	"ldap": {kindLDAP, "ldap <name> <url> { … }", true, func(c *Provider) options { return orNew(&c.LDAP).options(c) }},
 }
@@ -124,6 +127,7 @@ var providerKinds = map[string]providerKind{
 //		allow   email_domain <domain>... | group <group>... | unverified_email
 //		link    verified_email | never
 //		create  [organisation <id>] [role <role>]
+//		trust_factors                           # not of ldap
 //		title   <words>
 //		domains <domain>...
 //		formerly <url>...

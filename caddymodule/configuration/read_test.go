@@ -191,6 +191,25 @@ func TestReadPeople(t *testing.T) {
 	}
 }
 
+// TestW35WhoNeedsAFactorAddsUp: several lines of second_factor → one rule with all of them; `totp` alone → a rule for no user; neither → no
+// factors. Authenticators show the operator's name.
+func TestW35WhoNeedsAFactorAddsUp(t *testing.T) {
+	for lines, want := range map[string]signin.FactorPolicy{
+		"":     {Name: "Gatehouse"},
+		"totp": {TOTP: true, Name: "Gatehouse"},
+		"totp\nsecond_factor required role member admin\nsecond_factor required group ops \"Web Team\"\nsecond_factor required organisation acme\nsecond_factor required role business_manager": {
+			TOTP: true, Name: "Gatehouse",
+			Required: signin.FactorRule{Roles: []string{"member", "admin", "business_manager"}, Groups: []string{"ops", "Web Team"}, Organisations: []string{"acme"}},
+		},
+		"second_factor required everybody\npages {\nname Acme\n}\ntotp": {TOTP: true, Name: "Acme", Required: signin.FactorRule{Everybody: true}},
+	} {
+		s, err := read(withIssuer(lines))
+		if err != nil || !reflect.DeepEqual(s.Issuer.Factors, want) {
+			t.Errorf("%q: %+v, %v, want %+v", lines, s.Issuer.Factors, err, want)
+		}
+	}
+}
+
 // TestReadGrace checks that 0 turns the grace off and that an absent setting keeps the default.
 func TestReadGrace(t *testing.T) {
 	for _, test := range []struct {

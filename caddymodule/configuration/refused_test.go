@@ -68,6 +68,9 @@ func withIssuer(lines string) string {
 // refusal is a part of the configuration and the text of its error.
 type refusal struct{ text, want string }
 
+// factorUsage is the error for a line of second_factor on line 4.
+const factorUsage = "write it as `second_factor required role <role>...`, or with group, organisation or everybody in place of role, at Caddyfile:4"
+
 // refused are invalid forms of each setting: lines of the oauth block or a whole Caddyfile, with the whole error, and members of an app with
 // an issuer in JSON, with a part of it. DIR is the directory of useFiles.
 var refused = map[string]struct{ lines, json []refusal }{
@@ -300,6 +303,36 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{`"openid":{},"clients":[{"id":"a","secret":"s","id_token_signed_response_alg":"HS256"}]`, `client "a": id_token_signed_response_alg: algorithm "HS256" is not supported`},
 			{`"openid":{},"clients":[{"id":"a","secret":"s","backchannel_logout_uri":"http://10.0.0.1/"}]`, `client "a": backchannel_logout_uri "http://10.0.0.1/": use https, or http on loopback`},
 			{`"openid":{},"clients":[{"id":"a","secret":"s","pkce":"plain"}]`, `pkce "plain": use required or optional`},
+		},
+	},
+	"factors": {
+		lines: []refusal{
+			{"second_factor required everybody", `second_factor: there is none that people could add: write ` + "`totp`" + `, at Caddyfile:3`},
+			{"totp\nsecond_factor required role nobody", `second_factor: role "nobody" is not declared, at Caddyfile:4`},
+			{"totp\nsecond_factor required role member\nsecond_factor required role nobody", `second_factor: role "nobody" is not declared, at Caddyfile:4`},
+			{"totp\nsecond_factor", factorUsage},
+			{"totp\nsecond_factor required", factorUsage},
+			{"totp\nsecond_factor optional everybody", factorUsage},
+			{"totp\nsecond_factor required role", factorUsage},
+			{"totp\nsecond_factor required group", factorUsage},
+			{"totp\nsecond_factor required organisation", factorUsage},
+			{"totp\nsecond_factor required everybody else", factorUsage},
+			{"totp\nsecond_factor required user u-ada", factorUsage},
+			{"totp\nsecond_factor required group \"\"", `second_factor: group "": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:4`},
+			{"totp\nsecond_factor required organisation \"\"", `second_factor: organisation id: use 1 to 255 bytes of text without control characters, at Caddyfile:4`},
+			{"totp on", `wrong argument count or unexpected line ending after 'on', at Caddyfile:3`},
+			{whole("totp", "trust corp https://l.example {\naudience a\n}"), "totp needs an issuer: add `issuer https://…` to the oauth block, at Caddyfile:2"},
+			{whole("totp", "second_factor required everybody", "trust corp https://l.example {\naudience a\n}"), "totp needs an issuer: add `issuer https://…` to the oauth block, at Caddyfile:2"},
+		},
+		json: []refusal{
+			{`"second_factor":{"everybody":true}`, "write `totp`"},
+			{`"totp":true,"second_factor":{"roles":["nobody"]}`, `role "nobody" is not declared`},
+			{`"totp":true,"second_factor":{"roles":[""]}`, `role "" is not declared`},
+			{`"totp":true,"second_factor":{"users":["u-ada"]}`, `unknown field "users"`},
+			{`"totp":true,"second_factor":{}`, `second_factor: nobody needs one`},
+			{`"totp":true,"second_factor":{"groups":["a","b,c"]}`, `second_factor: group "b,c"`},
+			{`"totp":true,"second_factor":{"organisations":[""]}`, `second_factor: organisation id`},
+			{`"totp":"yes"`, `cannot unmarshal string`},
 		},
 	},
 	"people": {

@@ -107,7 +107,7 @@ func (b *hostSignIn) authenticate(r *http.Request, d *decision) error {
 }
 
 // signIn sends a browser navigation to sign in, and reports whether it did. A browser that has signed in is sent only if the sign-in is
-// too old for a rule: for every other refusal it would change nothing.
+// too old for a rule, or lacks a second factor: for every other refusal it would change nothing.
 func (b *hostSignIn) signIn(w http.ResponseWriter, r *http.Request, d *decision, refusal error) bool {
 	e := oauth.AsError(refusal)
 	ask := browser.Ask{Provider: b.provider}
@@ -117,7 +117,8 @@ func (b *hostSignIn) signIn(w http.ResponseWriter, r *http.Request, d *decision,
 	case d.token == nil && e.Code != oauth.Unauthorized:
 		return false
 	case d.token != nil:
-		if e.Code != oauth.InsufficientAuthentication || e.MaxAge <= 0 || len(e.ACRValues) > 0 {
+		ask.TwoFactors = len(e.ACRValues) > 0 && b.tokens.shared.hosts.TwoFactors && d.token.ACR() != oauth.TwoFactorACR && oauth.SatisfiesACR(oauth.TwoFactorACR, e.ACRValues)
+		if e.Code != oauth.InsufficientAuthentication || !ask.TwoFactors && (e.MaxAge <= 0 || len(e.ACRValues) > 0) {
 			return false
 		}
 		ask.MaxAge = e.MaxAge

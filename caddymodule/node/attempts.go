@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,7 @@ func newSharedAttempts(alone *attempts.Counter, store func() store.AttemptStore,
 // database.
 func isShared(bucket string) bool {
 	kind, _, _ := strings.Cut(bucket, "\x00")
-	return kind == "account" || kind == "person" || kind == "sign-in" || kind == "client"
+	return slices.Contains([]string{"account", "person", "sign-in", "client"}, kind)
 }
 
 // Failures returns the failures that this node knows. The store may have more; Fail returns the sum.

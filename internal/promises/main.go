@@ -34,8 +34,8 @@ gate hold over HTTP/1.1, HTTP/2 and HTTP/3; an IPv6 address counts as its /64. T
 program are trusted.
 
 The number in a test's name is its row. The letter says what it is about: T the token endpoint, A authorization and sign-in, M tokens for
-members, G the gate, S browser sessions at hosts, P identity providers, Q agents and programs, U the words and looks of pages, K keys, F
-faults, TM timing, V what reviews found. ` + "`go test -run '^TestT29' ./...`" + ` runs all tests of a row. Only the test that states a row is
+members, G the gate, S browser sessions at hosts, P identity providers, Q agents and programs, U the words and looks of pages, W second factors,
+K keys, F faults, TM timing, V what reviews found. ` + "`go test -run '^TestT29' ./...`" + ` runs all tests of a row. Only the test that states a row is
 listed here; others of that row prove it at other places.
 `
 
@@ -118,9 +118,9 @@ func promises(root string) ([]promise, error) {
 }
 
 var (
-	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|[TAMGKFSPQUV])(\d+)(?:To(?:TM|[TAMGKFSPQUV])?(\d+))?`)
-	rowInText = regexp.MustCompile(`\(((?:TM|[TAMGKFSPQUV])\d+(?:, (?:TM|[TAMGKFSPQUV])\d+)*)\)`)
-	rowsAbove = regexp.MustCompile(`^(?:TM|[TAMGKFSPQUV])\d+(?:, (?:TM|[TAMGKFSPQUV])\d+)*: `)
+	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|[TAMGKFSPQUVW])(\d+)(?:To(?:TM|[TAMGKFSPQUVW])?(\d+))?`)
+	rowInText = regexp.MustCompile(`\(((?:TM|[TAMGKFSPQUVW])\d+(?:, (?:TM|[TAMGKFSPQUVW])\d+)*)\)`)
+	rowsAbove = regexp.MustCompile(`^(?:TM|[TAMGKFSPQUVW])\d+(?:, (?:TM|[TAMGKFSPQUVW])\d+)*: `)
 	sentence  = regexp.MustCompile(`(?s)^.*?[.?!](?:\s|$)`)
 	// A sentence ends before a capital letter, a quoted name or a digit.
 	begins = regexp.MustCompile("^[A-Z`\"0-9(]")

@@ -17,6 +17,7 @@ import (
 type accountPages struct {
 	accounts people.Accounts
 	signIns  *signin.SignIns
+	factors  *accountFactors
 	roles    store.RoleCatalogue
 	audit    *Audit
 	methods  *SignInMethods
@@ -48,6 +49,8 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
+	case f.Get("factor") != "":
+		return h.factors.change(w, r, v, f, nonce)
 	case f.Get("make") != "" && h.tokens == nil:
 		return requests.Invalid("account_change_unknown")
 	case f.Get("make") != "":
@@ -98,7 +101,7 @@ func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + strin
 
 // doneBefore returns the notice for the change just made. It accepts only known notices, because a link may contain anything.
 func doneBefore(r *http.Request) pages.Done {
-	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded} {
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded, pages.FactorRemoved} {
 		if r.URL.RawQuery == doneQuery+string(d) {
 			return d
 		}
@@ -140,6 +143,9 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 		page.Sessions = append(page.Sessions, session)
 	}
 	if page.Identities, err = h.identitiesOf(r, user); err != nil {
+		return pages.Account{}, err
+	}
+	if page.Factors, err = h.factors.section(r, v); err != nil {
 		return pages.Account{}, err
 	}
 	if h.tokens != nil {

@@ -167,7 +167,7 @@ func (p parameters) repeated(name string) bool { return len(p[name]) > 1 }
 var (
 	authorizationParameters = []string{
 		"response_type", "response_mode", "scope", "state", "code_challenge", "code_challenge_method", "prompt",
-		"max_age", "login_hint", "ui_locales", "request", "request_uri",
+		"max_age", "login_hint", "ui_locales", "acr_values", "request", "request_uri",
 	}
 	openIDParameters = []string{"nonce", "claims", "id_token_hint"}
 )
@@ -179,6 +179,7 @@ func (p parameters) authorization(openID bool) issuer.AuthorizationParameters {
 		State: p.get("state"), CodeChallenge: p.get("code_challenge"), CodeChallengeMethod: p.get("code_challenge_method"),
 		OpenID: issuer.OpenIDParameters{
 			Prompt: p.get("prompt"), MaxAge: p.get("max_age"), LoginHint: p.get("login_hint"), UILocales: p.get("ui_locales"),
+			ACRValues: p.get("acr_values"),
 		},
 		Resources: slices.DeleteFunc(slices.Clone(p["resource"]), func(value string) bool { return value == "" }),
 
@@ -226,6 +227,9 @@ func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k w
 	pending, err := h.authorizations.SealRequest(k.request, k.visit.browser)
 	if err != nil {
 		return h.redirectError(w, r, k.client, k.target, err)
+	}
+	if step == issuer.AskFactor {
+		return h.signIn.stepUp(w, r, k, pending)
 	}
 	path, show := loginPath, h.signIn.showSignIn
 	if step == issuer.AskConsent {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -30,10 +31,10 @@ type visit struct {
 	session *signin.Session // nil: not signed in
 }
 
-// owner returns the user that a form token is bound to, so that a page made for one user cannot be submitted by another. The sign-in form
-// is bound only to the browser, because another tab may have signed in since.
+// owner returns the user that a form token is bound to, so that a page made for one user cannot be submitted by another. The forms of a
+// sign-in are bound only to the browser, because another tab may have signed in since.
 func (v visit) owner(action string) string {
-	if v.session == nil || action == loginPath {
+	if v.session == nil || action == loginPath || action == factorPath || action == addFactorPath {
 		return ""
 	}
 	return v.session.User.ID
@@ -102,4 +103,19 @@ func (s *site) isSameOrigin(r *http.Request) bool {
 		return false
 	}
 	return len(origin) == 0 || origin[0] == s.origin || sameSite && origin[0] == "null"
+}
+
+// recentSignIn is how long after a sign-in a user can make tokens and change factors.
+const recentSignIn = 15 * time.Minute
+
+// isRecent reports whether the user of a session signed in recently enough to make tokens and change factors. A session whose provider did
+// not state the time of the sign-in proves nothing: a browser that is signed in there gets another session without any question.
+func (b *browser) isRecent(s *signin.Session) bool {
+	return !s.Family.SignIn.Time.IsZero() && b.sessions.Families.Now().Sub(s.Family.SignIn.Time) < recentSignIn
+}
+
+// signInFor sends a browser to the sign-in page and back to a section of the account page. A provider must prove that the user has signed
+// in since.
+func (b *browser) signInFor(w http.ResponseWriter, section string) {
+	seeOther(w, b.url(loginPath, oauth.NewSecret(section)))
 }

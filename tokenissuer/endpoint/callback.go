@@ -116,17 +116,12 @@ func (h *providerPages) serve(w http.ResponseWriter, r *http.Request, p *Provide
 	if err != nil {
 		return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 	}
-	// 3. A new session for this sign-in.
-	session, err := h.signIn.openSession(w, r, v, who, began.ID)
-	if err != nil {
-		if oauth.AsError(err).Code == oauth.RateLimited {
-			return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
-		}
-		return err
+	// 3. A second factor, if it is needed, and a new session for this sign-in.
+	err = h.signIn.proceed(w, r, v, pending, who, began.ID)
+	if oauth.AsError(err).Code == oauth.RateLimited {
+		return h.providerFailed(w, r, p, pending.walk(v), pending.sealed, err)
 	}
-	v.session = session
-	h.audit.Accepted(r, "signed in", signedInFields(who, session)...)
-	return h.signIn.goOn(w, r, v, pending)
+	return err
 }
 
 // signInAtProvider redeems the provider's answer and finds the user.
@@ -150,7 +145,7 @@ func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began sig
 	if err != nil {
 		return signin.SignedIn{}, err
 	}
-	return signin.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: account.Proof}, nil
+	return signin.SignedIn{User: user, Provider: p.Name, Subject: account.Subject, AuthTime: account.AuthTime, Proof: h.signIns.Factors.ProofAt(p.Name, account.Proof)}, nil
 }
 
 // providerFailed sends a browser back to the sign-in page, which reports the failure and offers all ways to sign in. If a client requires a

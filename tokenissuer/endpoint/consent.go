@@ -67,7 +67,7 @@ func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f 
 		if err != nil {
 			return h.authorization.redirectError(w, r, k.client, k.target, err)
 		}
-		if step == issuer.AskSignIn {
+		if step != issuer.AskConsent && step != issuer.GrantNow { // the session has changed since the page was shown
 			return h.authorization.advance(w, r, k)
 		}
 		return h.authorization.approve(w, r, k, h.ticked(k.request.Asked(), f))

@@ -81,7 +81,7 @@ func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters C
 		site: at, below: requests.SegmentsOf(at.prefix + "/oauth"), counters: counters, clients: p.Clients,
 		browser:      &browser{site: at, sessions: p.Sessions, seals: p.Seals, audit: audit, cookies: newCookies(p.URL), pages: shown},
 		members:      &memberTokens{tokens: p.UserTokens, audit: audit, counters: counters, prefix: at.prefix},
-		documents:    &documents{policy: &p.Policy, open: &p.Clients.Open, grants: tokens, minter: p.Minter, languages: shown.Languages()},
+		documents:    &documents{policy: &p.Policy, open: &p.Clients.Open, grants: tokens, minter: p.Minter, languages: shown.Languages(), acr: p.Authorizations.ACRs()},
 		registration: &registrations{audit: audit, url: strings.TrimSuffix(p.URL, "/") + registerPath, path: at.prefix + registerPath},
 	}
 	if err := h.PublishMetadata(); err != nil {
@@ -123,12 +123,15 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	providers := &providerPages{signIns: parts.SignIns, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
 	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
-	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, factors: &accountFactors{parts.SignIns.Factors, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
 	}
 	page(authorizePath, authorizationEndpoint, authorization.serve)
 	page(loginPath, loginEndpoint, navigated(signIn.serve))
+	factors := &factorPages{factors: parts.SignIns.Factors, audit: audit, counters: h.counters, browser: b, authorization: authorization, signIn: signIn}
+	page(factorPath, "factor", navigated(factors.serveFactor))
+	page(addFactorPath, "factor", navigated(factors.serveEnrolment))
 	page(consentPath, "consent", navigated(consent.serve))
 	page(logoutPath, "logout", navigated(signOut.serve))
 	page(accountPath, "account", navigated(h.account.serve))

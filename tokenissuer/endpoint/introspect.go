@@ -65,6 +65,12 @@ func (h *tokenEndpoints) introspectionOf(found *issuer.Introspection) answers.Ob
 		if t.IsExchanged() {
 			o.Members(t.ActorClaim())
 		}
+		if !t.AuthTime.IsZero() { // RFC 9470 §6.2
+			o.Number("auth_time", t.AuthTime.Unix())
+		}
+		if acr := t.ACR(); acr != "" {
+			o.Text("acr", acr)
+		}
 		if groups := t.Claim("groups"); len(groups) > 0 {
 			o.Array("groups", groups)
 		}

@@ -72,24 +72,31 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 
 // pending is what follows the sign-in: an authorization request or the account page.
 type pending struct {
-	sealed   oauth.Secret
-	request  *issuer.AuthorizationRequest // nil if none
-	client   *store.Client
-	target   issuer.RedirectTarget
-	toTokens bool // return to the account page to make a personal access token, which requires a recent sign-in
+	sealed  oauth.Secret
+	request *issuer.AuthorizationRequest // nil if none
+	client  *store.Client
+	target  issuer.RedirectTarget
+	section string // return to this section of the account page, whose forms require a recent sign-in
 }
 
-// toTokens replaces the sealed request when the account page requires another sign-in before it makes a token. It needs no seal, because
-// such a link has no other content.
-const toTokens = "tokens"
+// The sections of the account page that ask for another sign-in replace the sealed request. They need no seal, because such a link has no
+// other content.
+const (
+	toTokens  = "tokens"
+	toFactors = "factors"
+)
 
-// toTokensOf returns a pending with toTokens set if text is toTokens.
-func toTokensOf(text oauth.Secret) pending {
-	return pending{sealed: text, toTokens: text.Reveal() == toTokens}
+// toSection returns a pending that leads to a section of the account page, if text names one.
+func toSection(text oauth.Secret) pending {
+	p := pending{sealed: text}
+	if name := text.Reveal(); name == toTokens || name == toFactors {
+		p.section = name
+	}
+	return p
 }
 
 func (p pending) walk(v visit) walk {
-	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.toTokens}
+	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.section != ""}
 }
 
 // pendingInQuery returns the sealed pending request in a page's URL.
@@ -103,8 +110,8 @@ func pendingInQuery(r *http.Request) oauth.Secret {
 
 // pendingOf opens a sealed pending request.
 func (h *authorizationPages) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
-	p := toTokensOf(sealed)
-	if sealed.IsEmpty() || p.toTokens {
+	p := toSection(sealed)
+	if sealed.IsEmpty() || p.section != "" {
 		return p, nil
 	}
 	request, client, target, err := h.authorizations.OpenRequest(r.Context(), sealed, v.browser)
@@ -121,11 +128,30 @@ func (h *signInPages) signIn(w http.ResponseWriter, r *http.Request, v visit, p 
 	if err != nil {
 		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
 	}
-	session, err := h.openSession(w, r, v, who, nonce)
+	err = h.proceed(w, r, v, p, who, nonce)
+	if oauth.AsError(err).Code == oauth.RateLimited {
+		return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
+	}
+	return err
+}
+
+// proceed continues after the first factor: with a page for the second one, or with a session. id identifies the submitted form or the
+// provider's answer, which can open one session.
+func (h *signInPages) proceed(w http.ResponseWriter, r *http.Request, v visit, p pending, who signin.SignedIn, id string) error {
+	demand, err := h.signIns.Factors.DemandOf(r.Context(), who, p.request.WantsTwoFactors() || p.section == toFactors)
+	switch {
+	case err != nil:
+		return err
+	case demand != signin.NothingMore:
+		return h.askFactor(w, v, signin.HalfSignIn{ID: id, Pending: p.sealed.Reveal()}, who, demand)
+	}
+	return h.complete(w, r, v, p, who, id)
+}
+
+// complete opens a session for a complete sign-in, and continues with the pending step.
+func (h *signInPages) complete(w http.ResponseWriter, r *http.Request, v visit, p pending, who signin.SignedIn, id string) error {
+	session, err := h.openSession(w, r, v, who, id)
 	if err != nil {
-		if oauth.AsError(err).Code == oauth.RateLimited {
-			return h.signInFailed(w, r, p.walk(v), p.sealed, f.Get("email"), who.Provider, err)
-		}
 		return err
 	}
 	v.session = session
@@ -138,8 +164,8 @@ func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pe
 	switch {
 	case p.request != nil:
 		return h.authorization.advance(w, r, p.walk(v))
-	case p.toTokens:
-		seeOther(w, h.browser.prefix+accountPath+"#tokens")
+	case p.section != "":
+		seeOther(w, h.browser.prefix+accountPath+"#"+p.section)
 	default:
 		seeOther(w, h.browser.prefix+accountPath)
 	}

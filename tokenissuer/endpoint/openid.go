@@ -6,7 +6,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -33,7 +32,7 @@ type openIDMetadata struct {
 // tokenClaims are the claims of ID tokens that do not describe the user.
 var tokenClaims = []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "acr", "amr"}
 
-func openIDMetadataOf(base string) *openIDMetadata {
+func openIDMetadataOf(base string, acr []string) *openIDMetadata {
 	return &openIDMetadata{
 		UserInfo:          base + userInfoPath,
 		EndSession:        base + logoutPath,
@@ -41,7 +40,7 @@ func openIDMetadataOf(base string) *openIDMetadata {
 		IDTokenAlgorithms: oauth.OwnAlgorithms,
 		Claims:            slices.Concat(tokenClaims, token.IDClaimNames()),
 		ClaimTypes:        []string{"normal"},
-		ACRValues:         []string{signin.PasswordACR},
+		ACRValues:         acr,
 		PromptValues:      issuer.PromptValues(),
 		DisplayValues:     []string{"page"},
 		ClaimsParameter:   true,

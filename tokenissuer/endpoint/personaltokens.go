@@ -14,7 +14,6 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -50,7 +49,7 @@ func (h *tokenPages) tokensOf(r *http.Request, v visit) (*pages.Tokens, error) {
 		page.List = append(page.List, h.tokenOnPage(t))
 	}
 	switch {
-	case makes && h.isRecent(v.session):
+	case makes && h.browser.isRecent(v.session):
 		page.New = h.newTokenForm(people.TokenRequest{Lifetime: rules.Lifetime})
 	case makes:
 		page.SignIn = true
@@ -63,15 +62,6 @@ func (h *tokenPages) tokenOnPage(t *store.PersonalToken) pages.Token {
 		ID: t.ID, Name: t.Name, Scopes: scopesInWords(h.browser.policy(), t.Scopes), Since: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		Expired: !h.browser.sessions.Families.Now().Before(t.ExpiresAt), LastUsed: t.LastUsedAt,
 	}
-}
-
-// recentSignIn is how long after a sign-in a user can make tokens.
-const recentSignIn = 15 * time.Minute
-
-// isRecent reports whether the user of a session signed in recently enough to make tokens. A session whose provider did not state the time
-// of the sign-in proves nothing: a browser that is signed in there gets another session without any question.
-func (h *tokenPages) isRecent(s *signin.Session) bool {
-	return !s.Family.SignIn.Time.IsZero() && h.browser.sessions.Families.Now().Sub(s.Family.SignIn.Time) < recentSignIn
 }
 
 // lifetimes are the offered lifetimes, in addition to the default and the longest one.
@@ -92,11 +82,6 @@ func (h *tokenPages) newTokenForm(q people.TokenRequest) *pages.NewToken {
 	return form
 }
 
-// signInForTokens sends a browser to the sign-in page and back. A provider must prove that the user has signed in since.
-func (h *tokenPages) signInForTokens(w http.ResponseWriter) {
-	seeOther(w, h.browser.url(loginPath, oauth.NewSecret(toTokens)))
-}
-
 // makeToken makes a personal access token and shows it once, in the response.
 func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
 	page, err := h.account.accountPage(r, v)
@@ -106,7 +91,7 @@ func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, v visit, 
 	case page.Tokens == nil || page.Tokens.New == nil && !page.Tokens.SignIn:
 		return requests.Invalid("account_change_unknown")
 	case page.Tokens.SignIn || f.Get("make") == "sign_in":
-		h.signInForTokens(w)
+		h.browser.signInFor(w, toTokens)
 		return nil
 	}
 	q, err := newToken(f, nonce)

@@ -87,7 +87,7 @@ func (d *documents) issuerMetadata() ([]byte, error) {
 	}
 	if policy.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")
-		m.openIDMetadata = openIDMetadataOf(base)
+		m.openIDMetadata = openIDMetadataOf(base, d.acr)
 	}
 	return json.Marshal(m)
 }

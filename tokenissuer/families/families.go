@@ -28,6 +28,8 @@ type Families struct {
 	NodeNow func() time.Time
 	// Lifetimes apply to clients that have none of their own.
 	Lifetimes store.Lifetimes
+	// Suffices reports whether the user of a family has signed in as the rules now require; nil: there are none.
+	Suffices func(f *store.TokenFamily, user *store.User) bool
 	// Limits bound how many families a user gets.
 	Limits *attempts.Limits
 }
@@ -51,6 +53,8 @@ type Store interface {
 	ClientStore
 	RevocationStore
 	LogoutStore
+	store.FactorStore
+	store.AttemptStore
 }
 
 // StoreOf returns the parts of s that an issuer needs.
@@ -62,7 +66,9 @@ func StoreOf(s store.Store) Store {
 		ClientStore
 		RevocationStore
 		LogoutStore
-	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts}
+		store.FactorStore
+		store.AttemptStore
+	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts, s.Factors, s.Attempts}
 }
 
 // FamilyStore is the part of a store.FamilyStore for codes, refresh tokens and sessions.

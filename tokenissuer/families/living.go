@@ -60,16 +60,20 @@ func (fs *Families) LivingUser(ctx context.Context, f *store.TokenFamily) (*stor
 		return nil, err
 	case !user.IsActive(), user.Version != f.User.Version, user.Declared != f.User.Declared:
 		return nil, nil
-	case fs.Revocations.RevokedFamily(f, user.Organisation):
+	case fs.Revocations.RevokedFamily(f, user.Organisation), !fs.suffices(f, user):
 		return nil, nil
 	}
 	return user, nil
 }
 
+func (fs *Families) suffices(f *store.TokenFamily, user *store.User) bool {
+	return fs.Suffices == nil || fs.Suffices(f, user)
+}
+
 // RequireUser returns the user who was remembered with a family, or else the LivingUser. It is invalid_grant when there is none. A family
 // with requested claims always asks the directory, because its ID tokens tell what can change without ending anything.
 func (fs *Families) RequireUser(ctx context.Context, f *store.TokenFamily, remembered *store.User) (*store.User, error) {
-	if remembered != nil && f.Claims == "" {
+	if remembered != nil && f.Claims == "" && fs.suffices(f, remembered) {
 		return remembered, nil
 	}
 	user, err := fs.LivingUser(ctx, f)

@@ -41,6 +41,7 @@ type OpenIDParameters struct {
 	MaxAge    string
 	LoginHint string
 	UILocales string
+	ACRValues string
 	// Nonce, Claims (§5.5) and IDTokenHint are ignored by an issuer that is not an OpenID provider.
 	Nonce       string
 	Claims      string
@@ -74,6 +75,8 @@ type AuthorizationRequest struct {
 	Hinted string `json:"hinted,omitzero"`
 	// Provider is the identity provider for a browser without a session. If it is empty, the page offers a choice.
 	Provider string `json:"provider,omitzero"`
+	// TwoFactors asks for a sign-in with two factors.
+	TwoFactors bool `json:"two_factors,omitzero"`
 	// At is when the request arrived, in whole microseconds. If the request requires a new sign-in, earlier sign-ins do not count.
 	At time.Time `json:"-"`
 }
@@ -158,6 +161,7 @@ func (az *Authorizations) ReadAuthorization(client *store.Client, target Redirec
 	if r.MaxAge, err = parseMaxAge(p.OpenID.MaxAge); err != nil {
 		return r, err
 	}
+	r.TwoFactors = az.TwoFactors && asksForTwoFactors(p.OpenID.ACRValues)
 	if client.ID == store.BuiltInClientID {
 		return r, readHostSignIn(&r, client, p)
 	}
@@ -246,6 +250,13 @@ func parseMaxAge(text string) (*int64, error) {
 	}
 	age := int64(seconds)
 	return &age, nil
+}
+
+// asksForTwoFactors reports whether acr_values names the class of two factors, and not the class that every sign-in has. Unknown classes are
+// ignored, because the parameter is voluntary (OpenID Connect Core §3.1.2.1).
+func asksForTwoFactors(acrValues string) bool {
+	values := strings.Fields(acrValues)
+	return slices.Contains(values, oauth.TwoFactorACR) && !slices.Contains(values, oauth.PasswordACR)
 }
 
 // AsksOfProvider returns the prompt and the maximum age to request from an identity provider. They are "" and 0 if there are none.

@@ -24,6 +24,8 @@ type Authorizations struct {
 	PKCERequired bool
 	// Resources are those for which clients can request tokens.
 	Resources *oauth.Resources
+	// TwoFactors reports that people can sign in with two factors.
+	TwoFactors bool
 	// Hosts are those at which browsers can sign in through the gate.
 	Hosts *oauth.Hosts
 }
@@ -35,6 +37,8 @@ type Step int
 const (
 	// AskSignIn shows the sign-in page.
 	AskSignIn Step = iota
+	// AskFactor asks for a second factor, beside the sign-in of the session.
+	AskFactor
 	// AskConsent shows the consent page.
 	AskConsent
 	// GrantNow needs nothing further: the caller calls Approve.
@@ -53,6 +57,12 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 	}
 	if !r.allows(s.User.ID) { // the user who has signed in since is not the requested one
 		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
+	}
+	if !r.allowsClass(s.Family) && r.WantsTwoFactors() && s.Family.SignIn.Proof.ACR != oauth.TwoFactorACR {
+		if silent {
+			return AskFactor, oauth.NewError(oauth.LoginRequired, "factor_required")
+		}
+		return AskFactor, nil
 	}
 	if !r.allowsClass(s.Family) { // the sign-in since is not of a requested class
 		return AskSignIn, oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
@@ -79,7 +89,7 @@ func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now tim
 	switch {
 	case !at.Before(r.At):
 		return false
-	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.Prompt.Has(promptSelectAccount) || !r.allowsClass(session)):
+	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.Prompt.Has(promptSelectAccount) || !r.allowsClass(session) && !r.WantsTwoFactors()):
 		return true
 	}
 	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)

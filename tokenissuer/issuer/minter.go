@@ -148,6 +148,7 @@ func (m *Minter) claimsOf(g Grant, kid string) (*token.AccessToken, error) {
 	}
 	if f := g.Family; f != nil {
 		t.FamilyID, t.AuthTime = f.ID, f.SignIn.Time.Truncate(time.Second)
+		t.WithProof(f.SignIn.Proof)
 		if !f.Actor.IsZero() {
 			t.Actors = []store.Actor{f.Actor}
 		}

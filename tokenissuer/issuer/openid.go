@@ -45,7 +45,7 @@ func (az *Authorizations) readOpenID(r *AuthorizationRequest, client *store.Clie
 	switch {
 	case err != nil:
 		return err
-	case !claims.AllowsACR(signin.PasswordACR):
+	case !slices.ContainsFunc(az.ACRs(), claims.AllowsACR):
 		return oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
 	}
 	r.Nonce, r.Claims = p.Nonce, claims.Within(client.Scopes).String()
@@ -79,7 +79,15 @@ func (r *AuthorizationRequest) allows(userID string) bool {
 
 // allowsClass reports whether a sign-in is of a class that the request accepts (OpenID Connect Core §5.5.1.1).
 func (r *AuthorizationRequest) allowsClass(session *store.TokenFamily) bool {
+	if r.TwoFactors && session.SignIn.Proof.ACR != oauth.TwoFactorACR {
+		return false
+	}
 	return r.Claims == "" || r.claims().AllowsACR(session.SignIn.Proof.ACR)
+}
+
+// WantsTwoFactors reports whether the request accepts no sign-in but one of two factors. A nil request does not.
+func (r *AuthorizationRequest) WantsTwoFactors() bool {
+	return r != nil && (r.TwoFactors || r.Claims != "" && !r.claims().AllowsACR(oauth.PasswordACR))
 }
 
 // asksForAnother reports whether the request refuses the user who was signed in when it arrived.
@@ -104,6 +112,14 @@ func (az *Authorizations) needsNoChallenge(client *store.Client, p Authorization
 	}
 	scopes, err := oauth.RequestedScopes(p.Scope)
 	return err == nil && scopes.Has(oauth.ScopeOpenID)
+}
+
+// ACRs returns the authentication context classes of sign-ins (OpenID Connect Discovery §3).
+func (az *Authorizations) ACRs() []string {
+	if az.TwoFactors {
+		return []string{oauth.PasswordACR, oauth.TwoFactorACR}
+	}
+	return []string{oauth.PasswordACR}
 }
 
 // identity is an unsigned ID token.

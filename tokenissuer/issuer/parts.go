@@ -56,7 +56,13 @@ func New(s Settings, n Node) *Parts {
 	}
 	p := &Parts{Settings: s, Families: fs, Resources: new(oauth.Resources)}
 	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: clients.NewCache(), Limits: &n.Limits}
-	p.SignIns = &signin.SignIns{Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits}
+	p.SignIns = &signin.SignIns{
+		Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits,
+		Factors: &signin.Factors{Families: fs, FactorPolicy: s.Factors},
+	}
+	if !s.Factors.Required.IsZero() {
+		fs.Suffices = p.SignIns.Factors.Suffices
+	}
 	p.Sessions = &signin.Sessions{Families: fs, Clients: p.Clients, Limits: s.Sessions}
 	p.Seals = &signin.Seals{Families: fs}
 	p.Minter = &Minter{
@@ -64,7 +70,8 @@ func New(s Settings, n Node) *Parts {
 		Verifier: n.Verifier,
 	}
 	p.Authorizations = &Authorizations{
-		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, Resources: p.Resources, Hosts: new(oauth.Hosts),
+		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, TwoFactors: s.Factors.TOTP,
+		Resources: p.Resources, Hosts: new(oauth.Hosts),
 	}
 	p.SignOuts = &SignOuts{Families: fs, URL: s.URL, Keys: n.Keys}
 	p.Issued = &IssuedTokens{

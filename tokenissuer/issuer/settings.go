@@ -13,6 +13,8 @@ type Settings struct {
 	Lifetimes store.Lifetimes
 	// Sessions bound the sessions of browsers, at the issuer and at hosts.
 	Sessions signin.Limits
+	// Factors are the second factors with which people sign in.
+	Factors signin.FactorPolicy
 	// Roles are the roles that users can have.
 	Roles store.RoleCatalogue
 	// DeclaredSchemes are the PasswordSchemes of declared users, which are not in the store.

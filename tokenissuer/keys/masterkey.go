@@ -30,8 +30,10 @@ type MasterKey struct {
 	// Requests seals authorization requests, Devices the cookies of browsers that have signed in before, and HostSignIns
 	// the state of sign-ins at hosts behind the gate.
 	Requests, Devices, HostSignIns cipher.AEAD
-	// ProviderSignIns seals sign-ins that continue at an identity provider.
-	ProviderSignIns cipher.AEAD
+	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
+	ProviderSignIns, HalfSignIns cipher.AEAD
+	// Factors seals the secrets of users' authenticators in the store.
+	Factors cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -82,7 +84,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
-		{&k.ProviderSignIns, "sign-in at a provider"},
+		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -115,6 +115,7 @@ func (ss *Sessions) begin(who SignedIn, kind oauth.GrantType) *store.TokenFamily
 	}
 	f := ss.Families.NewSignIn(who.User, client, kind, authTime)
 	f.SignIn.Provider, f.SignIn.Proof, f.Preconditions.Subject = who.Provider, who.Proof, who.Subject
+	f.Preconditions.SessionID = who.Session
 	f.Scopes, f.ExpiresAt = client.Scopes, now.Add(ss.Limits.MaxAge())
 	return f
 }

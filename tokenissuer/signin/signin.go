@@ -39,12 +39,11 @@ type SignIns struct {
 	DeclaredSchemes []string
 	// Limits bound failed sign-ins.
 	Limits *attempts.Limits
+	// Factors are what people sign in with beside a password or a provider.
+	Factors *Factors
 
 	schemes schemesInUse
 }
-
-// PasswordACR is the authentication context class of a sign-in with a password (OpenID Connect Core §2). There is no other class.
-const PasswordACR = "1"
 
 var passwordAMR = []string{"pwd"} // RFC 8176 §2
 
@@ -60,6 +59,8 @@ type SignedIn struct {
 	Proof store.Proof
 	// Login is the canonical form of the address or username that was typed, or empty.
 	Login string
+	// Session is the session that is the first factor, and must still live; empty: the user has just signed in.
+	Session string
 }
 
 // SignIn returns the user with that address or username and password. For unknown, disabled, locked and invited users, and for a wrong
@@ -130,7 +131,7 @@ func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
 		return SignedIn{Provider: proved.Provider}, err
 	}
 	si.Limits.CountProof(ctx, proofs, now)
-	proved.AuthTime, proved.Login, proved.Proof = si.Families.Now(), login, store.Proof{ACR: PasswordACR, AMR: passwordAMR} // a directory verifies by a bind
+	proved.AuthTime, proved.Login, proved.Proof = si.Families.Now(), login, store.Proof{ACR: oauth.PasswordACR, AMR: passwordAMR} // a directory verifies by a bind
 	return proved, nil
 }
 

@@ -52,13 +52,7 @@ func (s personalTokens) AddPersonalToken(ctx context.Context, token *store.Perso
 	}
 	return s.db.step(ctx, "adding personal access token", func(ctx context.Context, tx session) error {
 		if !t.UserDeclared {
-			var id string
-			err := tx.QueryRowContext(ctx, `SELECT id FROM users WHERE id = $1 AND CAST(version AS TEXT) = $2 AND `+isActive+s.db.dialect.shareLock,
-				possible(t.UserID), userVersion).Scan(&id)
-			if errors.Is(err, sql.ErrNoRows) {
-				return store.ErrNotFound
-			}
-			if err != nil {
+			if err := s.db.lockActive(ctx, tx, t.UserID, userVersion); err != nil {
 				return err
 			}
 		}
@@ -67,6 +61,17 @@ func (s personalTokens) AddPersonalToken(ctx context.Context, token *store.Perso
 			t.ID, t.Digest[:], t.UserID, t.UserDeclared, t.Name, string(scopes), string(audience), micros(t.CreatedAt), micros(t.ExpiresAt),
 			micros(t.LastUsedAt), micros(t.ChangedAt)))
 	})
+}
+
+// lockActive locks the row of a user who is stored, active and in that version until the step ends, or returns ErrNotFound.
+func (db *database) lockActive(ctx context.Context, tx session, userID, version string) error {
+	var id string
+	err := tx.QueryRowContext(ctx, `SELECT id FROM users WHERE id = $1 AND CAST(version AS TEXT) = $2 AND `+isActive+db.dialect.shareLock,
+		possible(userID), version).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
 }
 
 // PersonalToken returns the token of a digest.

@@ -75,8 +75,9 @@ type Store struct {
 func newStore(db *database) *Store {
 	keys := &signingKeys{db: db}
 	return &Store{db: db, keys: keys, Store: store.Store{
-		Clients: clients{db}, Users: users{db}, Identities: identities{db}, PersonalTokens: personalTokens{db}, Families: families{db},
-		Logouts: logouts{db}, Keys: keys, Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db},
+		Clients:  clients{db},
+		People:   store.People{Users: users{db}, Identities: identities{db}, Factors: factors{db}, PersonalTokens: personalTokens{db}},
+		Families: families{db}, Logouts: logouts{db}, Keys: keys, Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db},
 		Housekeeping: &housekeeping{db, newDropPaces()}, Connection: db,
 	}}
 }
@@ -87,6 +88,7 @@ type (
 	users          struct{ db *database }
 	identities     struct{ db *database }
 	personalTokens struct{ db *database }
+	factors        struct{ db *database }
 	families       struct{ db *database }
 	logouts        struct{ db *database }
 	revocations    struct{ db *database }

@@ -73,18 +73,24 @@ func Unavailable(err error) error {
 //
 // Callers take the parts that they need. The parts are of one database: a step of one may change records of another.
 type Store struct {
-	Clients        ClientStore
+	Clients ClientStore
+	People
+	Families     FamilyStore
+	Logouts      LogoutStore
+	Keys         KeyStore
+	Revocations  RevocationStore
+	Declarations DeclarationStore
+	Attempts     AttemptStore
+	Housekeeping Housekeeper
+	Connection
+}
+
+// People is the part of a Store about people: their accounts, and what they prove them with.
+type People struct {
 	Users          UserStore
 	Identities     IdentityStore
+	Factors        FactorStore
 	PersonalTokens PersonalTokenStore
-	Families       FamilyStore
-	Logouts        LogoutStore
-	Keys           KeyStore
-	Revocations    RevocationStore
-	Declarations   DeclarationStore
-	Attempts       AttemptStore
-	Housekeeping   Housekeeper
-	Connection
 }
 
 // Connection is the connection to the database of a store.

@@ -108,7 +108,7 @@ func (p populated) calls(s store.Store) []call {
 		{"Drop, revocations", func(ctx context.Context) error {
 			return errOf(s.Housekeeping.Drop(ctx, store.ExpiringRevocations, now.AddDate(0, 0, 2)))
 		}},
-	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s))
+	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s), factorCalls(s))
 }
 
 func nodeCalls(s store.Store) []call {
@@ -325,7 +325,8 @@ var lifeChecks = []check{
 			must(t, s.Clients.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 		}
 		methods := populate(t, s).calls(s)
-		for part := range reflect.TypeFor[store.Store]().Fields() {
+		parts := slices.AppendSeq(slices.Collect(reflect.TypeFor[store.Store]().Fields()), reflect.TypeFor[store.People]().Fields())
+		for _, part := range parts {
 			for method := range part.Type.Methods() {
 				isCall := func(c call) bool { return strings.HasPrefix(c.name+",", method.Name+",") }
 				if method.Name != "Close" && method.Name != "BindKeys" && !slices.ContainsFunc(methods, isCall) {

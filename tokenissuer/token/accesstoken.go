@@ -266,6 +266,8 @@ func AppendClaims(b []byte, t *AccessToken) ([]byte, error) {
 	if !t.AuthTime.IsZero() {
 		seconds("auth_time", t.AuthTime)
 	}
+	member(claimACR, t.extra.one(claimACR))
+	list(claimAMR)
 	if t.IsExchanged() {
 		member(OriginIssuer, t.extra.one(OriginIssuer))
 		member(OriginID, t.extra.one(OriginID))
@@ -296,4 +298,29 @@ const ClaimGroups = "groups"
 func (t *AccessToken) WithGroups(groups []string) {
 	delete(t.extra.values, ClaimGroups)
 	t.extra.add(ClaimGroups, groups...)
+}
+
+// The claims of a sign-in beside auth_time (OpenID Connect Core §2, RFC 9470 §6).
+const (
+	claimACR = "acr"
+	claimAMR = "amr"
+)
+
+// WithProof sets how the user of a token that we issue has signed in.
+func (t *AccessToken) WithProof(proof store.Proof) {
+	t.extra.add(claimACR, proof.ACR)
+	t.extra.add(claimAMR, proof.AMR...)
+}
+
+// proofOf returns how the user of a token has signed in, as far as the token says.
+func proofOf(t *AccessToken) store.Proof {
+	return store.Proof{ACR: t.ACR(), AMR: t.Claim(claimAMR)}
+}
+
+// ACR returns the authentication context class of the user's sign-in, or "".
+func (t *AccessToken) ACR() string {
+	if acr := t.Claim(claimACR); len(acr) == 1 {
+		return acr[0]
+	}
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // cachedToken is a verified token, the key that verified its signature, if any, and the generation of revocations and
@@ -51,7 +52,7 @@ func (c *tokenCache) packToken(t *AccessToken, key *keys.VerificationKey) *cache
 
 // pack stores the token's own values. It returns false if they, or the shared ones, do not fit.
 func (c *cachedToken) pack(t *AccessToken) bool {
-	if !t.extra.isZero() || len(t.Actors) > 0 || commonOf(t).size() > maxCommonBytes {
+	if !t.extra.isProof() || len(t.Actors) > 0 || commonOf(t).size() > maxCommonBytes {
 		return false
 	}
 	for i, at := range [...]time.Time{t.IssuedAt, t.ExpiresAt, t.AuthTime} {
@@ -89,6 +90,7 @@ func (c *cachedToken) pack(t *AccessToken) bool {
 func (c *cachedToken) unpacked() *AccessToken {
 	t := &AccessToken{Issuer: c.common.issuer, KeyID: c.common.keyID, Audience: c.common.audience, Scopes: c.common.scopes}
 	t.Role = c.common.role
+	t.WithProof(store.Proof{ACR: c.common.acr, AMR: c.common.amr})
 	t.ID, t.Subject = c.ownText[:c.ends[0]], c.ownText[c.ends[0]:c.ends[1]]
 	t.FamilyID, t.Organisation = c.ownText[c.ends[1]:c.ends[2]], c.ownText[c.ends[2]:c.ends[3]]
 	t.ClientID = c.ownText[c.ends[3]:]
@@ -105,18 +107,19 @@ func (c *cachedToken) unpacked() *AccessToken {
 
 // commonClaims are the claims that many tokens share.
 type commonClaims struct {
-	issuer, keyID, role string
-	audience, scopes    []string
+	issuer, keyID, role, acr string
+	audience, scopes, amr    []string
 }
 
 func commonOf(t *AccessToken) commonClaims {
-	return commonClaims{t.Issuer, t.KeyID, t.Role, t.Audience, t.Scopes}
+	proof := proofOf(t)
+	return commonClaims{t.Issuer, t.KeyID, t.Role, proof.ACR, t.Audience, t.Scopes, proof.AMR}
 }
 
 // size returns the length of the texts.
 func (c commonClaims) size() int {
-	n := len(c.issuer) + len(c.keyID) + len(c.role)
-	for _, list := range [][]string{c.audience, c.scopes} {
+	n := len(c.issuer) + len(c.keyID) + len(c.role) + len(c.acr)
+	for _, list := range [...][]string{c.audience, c.scopes, c.amr} {
 		for _, text := range list {
 			n += 16 + len(text)
 		}
@@ -140,15 +143,16 @@ func (c *commonTexts) intern(t *AccessToken) (common *commonClaims, alone bool) 
 		return known, false
 	}
 	common = &commonClaims{
-		strings.Clone(own.issuer), strings.Clone(own.keyID), strings.Clone(own.role), cloneTexts(own.audience), cloneTexts(own.scopes),
+		strings.Clone(own.issuer), strings.Clone(own.keyID), strings.Clone(own.role), strings.Clone(own.acr), cloneTexts(own.audience), cloneTexts(own.scopes),
+		cloneTexts(own.amr),
 	}
 	slot.Store(common)
 	return common, true
 }
 
 func (c *commonTexts) hash(own commonClaims) uint64 {
-	h := maphash.String(c.seed, own.keyID) ^ 3*maphash.String(c.seed, own.role)
-	for _, list := range [][]string{own.audience, own.scopes} {
+	h := maphash.String(c.seed, own.keyID) ^ 3*maphash.String(c.seed, own.role) ^ 5*maphash.String(c.seed, own.acr)
+	for _, list := range [...][]string{own.audience, own.scopes, own.amr} {
 		for _, text := range list {
 			h = 31*h + maphash.String(c.seed, text)
 		}
@@ -157,7 +161,7 @@ func (c *commonTexts) hash(own commonClaims) uint64 {
 }
 
 func (c *commonClaims) equal(other commonClaims) bool {
-	return c.issuer == other.issuer && c.keyID == other.keyID && c.role == other.role &&
+	return c.issuer == other.issuer && c.keyID == other.keyID && c.role == other.role && c.acr == other.acr && slices.Equal(c.amr, other.amr) &&
 		slices.Equal(c.audience, other.audience) && slices.Equal(c.scopes, other.scopes)
 }
 

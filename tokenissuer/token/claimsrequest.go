@@ -190,7 +190,7 @@ func (r ClaimsRequest) Allows(userID string) bool {
 
 // AllowsACR reports whether a sign-in of that class is accepted.
 func (r ClaimsRequest) AllowsACR(acr string) bool {
-	return len(r.ACR) == 0 || slices.Contains(r.ACR, acr)
+	return len(r.ACR) == 0 || oauth.SatisfiesACR(acr, r.ACR)
 }
 
 // Within returns the request without the claims whose scope is not among the scopes. A client's allowed scopes so limit the claims parameter.

@@ -27,6 +27,7 @@ func (t *AccessToken) Delegate(source *AccessToken, actor store.Actor) {
 	t.Subject, t.SignIn = source.Subject, source.SignIn
 	t.Actors = append([]store.Actor{actor}, source.Actors...)
 	t.WithGroups(source.Claim(ClaimGroups))
+	t.WithProof(proofOf(source))
 	origin := source.Origin()
 	t.extra.add(OriginIssuer, origin.Issuer)
 	t.extra.add(OriginID, origin.ID)
@@ -46,7 +47,8 @@ func (t *AccessToken) SaysTheSame(other *AccessToken) bool {
 	return t.Subject == other.Subject && t.ClientID == other.ClientID && t.ID == other.ID && t.FamilyID == other.FamilyID &&
 		t.Organisation == other.Organisation && t.Role == other.Role && t.AuthTime.Equal(other.AuthTime) &&
 		t.IssuedAt.Equal(other.IssuedAt) && t.ExpiresAt.Equal(other.ExpiresAt) && slices.Equal(t.Scopes, other.Scopes) &&
-		slices.Equal(t.Actors, other.Actors) && slices.Equal(t.Claim(ClaimGroups), other.Claim(ClaimGroups))
+		slices.Equal(t.Actors, other.Actors) && slices.Equal(t.Claim(ClaimGroups), other.Claim(ClaimGroups)) &&
+		t.ACR() == other.ACR() && slices.Equal(t.Claim(claimAMR), other.Claim(claimAMR))
 }
 
 // IsSwapped reports whether a gate made the token for one upstream in exchange for a client's.

@@ -18,7 +18,15 @@ type extraClaims struct {
 	person  *Person // only on the token of a session, in place of the others
 }
 
-func (e *extraClaims) isZero() bool { return e.values == nil && e.objects == nil && e.person == nil }
+// isProof reports whether there are no claims other than those of a proof, as WithProof sets them.
+func (e *extraClaims) isProof() bool {
+	for name, value := range e.values {
+		if name != claimAMR && (name != claimACR || len(value.texts) != 1) || value.numbers || slices.Contains(value.texts, "") {
+			return false
+		}
+	}
+	return e.objects == nil && e.person == nil
+}
 
 // find resolves the name of a claim, or a path into objects.
 func (e *extraClaims) find(name string) claimValue {

@@ -88,7 +88,7 @@ func CanOwnTokenClaim(name string, session bool) bool {
 		return true
 	}
 	return name != "nbf" && slices.Contains(registeredClaims, name) || slices.Contains([]string{
-		ClaimGroups, OriginIssuer, OriginID, OriginIssuedAt, OriginClient, OriginVia, OriginKeys,
+		ClaimGroups, claimACR, claimAMR, OriginIssuer, OriginID, OriginIssuedAt, OriginClient, OriginVia, OriginKeys,
 	}, name)
 }
 

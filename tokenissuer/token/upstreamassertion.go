@@ -34,8 +34,9 @@ func (u *UpstreamTokens) Assert(t *AccessToken, r AssertedRequest) (oauth.Secret
 		IssuedAt: now, ExpiresAt: assertionEnd(t, now),
 		SignIn: t.SignIn,
 	}
-	if t.Issuer == u.url { // other issuers' groups are not ours, and may not fit
+	if t.Issuer == u.url { // other issuers' groups and classes are not ours, and may not fit
 		told.WithGroups(t.Claim(ClaimGroups))
+		told.WithProof(proofOf(t))
 	}
 	claims := NewUpstreamClaims(told)
 	claims.List("org", t.Claim("org"))

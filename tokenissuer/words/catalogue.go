@@ -117,6 +117,14 @@ func (c Catalogue) Duration(d time.Duration) string {
 	return ""
 }
 
+// CodesLeft says how many recovery codes are left.
+func (c Catalogue) CodesLeft(n int) string {
+	if n == 1 {
+		return c["account.code_left"]
+	}
+	return c.count("account.codes_left", int64(n))
+}
+
 func (c Catalogue) count(key string, n int64) string {
 	return c.Fill(key, "{count}", strconv.FormatInt(n, 10))
 }

@@ -37,6 +37,8 @@ type Settings struct {
 	Sessions *signin.HostSessions
 	// Direct: there is no issuer for others, so browsers sign in at providers.
 	Direct bool
+	// TwoFactors reports that people can sign in with two factors at the issuer.
+	TwoFactors bool
 	// Providers are the identity providers to which browsers can be sent. Accounts maps accounts there to users.
 	Providers []Provider
 	Accounts  signin.Accounts

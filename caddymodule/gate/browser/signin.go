@@ -19,6 +19,8 @@ type Ask struct {
 	Return string
 	// MaxAge is how old the sign-in may be; zero: any age will do.
 	MaxAge time.Duration
+	// TwoFactors asks for a sign-in with two factors.
+	TwoFactors bool
 	// Prompt is OpenID Connect's parameter prompt; empty: there is none.
 	Prompt string
 	// Provider is the identity provider at which the user signs in; empty: the default one or, with an issuer, what its page says.
@@ -49,6 +51,9 @@ func (h *Handler) Begin(w http.ResponseWriter, r *http.Request, host oauth.Host,
 	}
 	if ask.MaxAge > 0 {
 		query.Set("max_age", strconv.FormatInt(int64(ask.MaxAge/time.Second), 10))
+	}
+	if ask.TwoFactors {
+		query.Set("acr_values", oauth.TwoFactorACR)
 	}
 	for name, value := range map[string]string{"prompt": ask.Prompt, "provider": ask.Provider} {
 		if value != "" {

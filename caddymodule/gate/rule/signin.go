@@ -37,7 +37,8 @@ func checkMaxAge(age caddy.Duration) error {
 func (r *Rule) checkSignIn(e *Input) error {
 	t := e.Token
 	if len(r.ACR) > 0 {
-		if t.IsServerToken() || !t.HasClaim("acr", r.ACR) {
+		has := t.HasClaim("acr", r.ACR) || e.Own && oauth.SatisfiesACR(t.ACR(), r.ACR)
+		if t.IsServerToken() || !has {
 			return oauth.InsufficientACR(r.ACR)
 		}
 		return nil
@@ -74,7 +75,7 @@ func (e *Input) withSignIn(rules []*Rule, err error) error {
 		if len(rule.ACR) == 0 && maxAge == 0 || !e.applies(rule) {
 			continue
 		}
-		if whole.ACRValues == nil {
+		if whole.ACRValues == nil && len(rule.ACR) > 0 && rule.checkSignIn(e) != nil {
 			whole.ACRValues = rule.ACR
 		}
 		if maxAge > 0 && (whole.MaxAge == 0 || maxAge < whole.MaxAge) {

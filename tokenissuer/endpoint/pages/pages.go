@@ -116,6 +116,8 @@ const (
 	IdentityUnlinked Done = "identity"
 	// TokenEnded: a personal access token is no longer valid.
 	TokenEnded Done = "token"
+	// FactorRemoved: a second factor no longer belongs to the user.
+	FactorRemoved Done = "factor"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with
@@ -130,6 +132,8 @@ type Account struct {
 	Sessions     []Session
 	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.
 	Identities []Identity
+	// Factors are the user's second factors. It is nil if there are none.
+	Factors *Factors
 	// Tokens are the user's personal access tokens. It is nil if there are none.
 	Tokens *Tokens
 	// SignOutURL is the sign-out page.

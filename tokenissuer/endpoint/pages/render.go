@@ -13,7 +13,7 @@ import (
 //go:embed *.html style.css
 var files embed.FS
 
-// Page is a page of this package: SignIn, Consent, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
+// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, Consent, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -103,10 +103,13 @@ func New(s Settings) (*Pages, error) {
 	return p, p.parseTemplates()
 }
 
+// Brand returns the operator's name.
+func (p *Pages) Brand() string { return p.brand.name }
+
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, Consent{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, Consent{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {
@@ -193,13 +196,13 @@ func (v view) Title() (string, error) {
 func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
-func (n Notice) Mismatch() bool { return n == WrongCredentials }
+func (n Notice) Mismatch() bool { return n == WrongCredentials || n == WrongCode }
 
 // AboutProvider reports whether a notice is about a provider.
 func (n Notice) AboutProvider() bool { return slices.Contains(ProviderNotices, n) }
 
 // Waits reports whether a notice says when to try again.
-func (n Notice) Waits() bool { return n == TooManyAttempts || n == Busy }
+func (n Notice) Waits() bool { return n == TooManyAttempts || n == TooManyCodes || n == Busy }
 
 // Waits reports whether a problem is temporary, so that the page says when to try again.
 func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }

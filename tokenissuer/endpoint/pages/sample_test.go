@@ -69,7 +69,26 @@ func samples(fill func(field string) string) map[string]Page {
 				New: newToken(fill("token name"), scopes[10:]),
 			},
 		},
-		"account empty": Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
+		"account factors": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Done: FactorRemoved, Factors: &Factors{
+				List: []Factor{
+					{ID: fill("id"), Kind: "totp", Since: since, LastUsed: since.AddDate(0, 1, 0)}, {ID: "named", Kind: "totp", Name: fill("factor name"), Since: since},
+					{ID: "codes", Kind: "recovery_codes", Since: since, Left: 1}, {ID: "more", Kind: "recovery_codes", Left: 10},
+				},
+				CanAdd: true, CanRenew: true,
+			},
+		},
+		"account factors locked": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{List: []Factor{{ID: fill("id"), Kind: "totp", Since: since}}, SignIn: true},
+		},
+		"account no factors": Account{Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{CanAdd: true}},
+		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
+		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: WrongCode},
+		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: TooManyCodes, RetryAfter: time.Minute},
+		"enrolment":          Enrolment{Form: form, Email: fill("email"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
+		"enrolment again":    Enrolment{Form: form, Email: fill("email"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
+		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
+		"account empty":      Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
 			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
 		},

@@ -133,6 +133,8 @@ type fakeStore struct {
 	families.ClientStore
 	store.FamilyStore
 	store.LogoutStore
+	store.FactorStore
+	store.AttemptStore
 
 	mu          sync.Mutex
 	list        []store.Revocation
@@ -178,3 +180,6 @@ func (s *fakeStore) PasswordSchemes(context.Context) ([]string, error) {
 	s.schemesRead++
 	return s.schemes, s.fault
 }
+
+// Factors returns none.
+func (*fakeStore) Factors(context.Context, string) ([]*store.Factor, error) { return nil, nil }

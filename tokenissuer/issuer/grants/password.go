@@ -46,6 +46,12 @@ func (g *password) exchange(ctx context.Context, client *store.Client, r Request
 	if err != nil {
 		return issuer.Grant{}, err
 	}
+	switch demand, err := g.signIns.Factors.DemandOf(ctx, proved, false); {
+	case err != nil:
+		return issuer.Grant{}, err
+	case demand != signin.NothingMore: // the grant cannot ask for it
+		return issuer.Grant{}, oauth.NewError(oauth.InvalidGrant, "second_factor_needed")
+	}
 	// 3. The scopes and resources.
 	scopes, err := g.scopes.Grantable(r.Scope, client.Scopes, oauth.AnyScope)
 	if err != nil {
@@ -59,7 +65,7 @@ func (g *password) exchange(ctx context.Context, client *store.Client, r Request
 	user, now, lifetimes := proved.User, g.families.Now(), g.families.LifetimesOf(client)
 	f := g.families.NewSignIn(user, client, oauth.PasswordGrant, now)
 	f.Scopes, f.Audience, f.ExpiresAt = scopes, audience, now.Add(lifetimes.Password)
-	f.SignIn.Provider, f.Preconditions.Subject = proved.Provider, proved.Subject
+	f.SignIn.Provider, f.SignIn.Proof, f.Preconditions.Subject = proved.Provider, proved.Proof, proved.Subject
 	if g.rules.Refresh && (client.GetsRefresh(scopes) || client.ID == store.BuiltInClientID) {
 		f.Refresh.Generation, f.ExpiresAt = 1, now.Add(lifetimes.Refresh)
 	}

@@ -1,0 +1,110 @@
+package endpoint
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// accountFactors is the section of the account page with the user's second factors.
+type accountFactors struct {
+	factors *signin.Factors
+	audit   *Audit
+	browser *browser
+}
+
+// section returns the section, or nil where the user has no factors and can add none.
+func (h *accountFactors) section(r *http.Request, v visit) (*pages.Factors, error) {
+	own, err := h.factors.Of(r.Context(), v.session.User)
+	if err != nil || len(own) == 0 && !h.factors.TOTP {
+		return nil, err
+	}
+	page := &pages.Factors{SignIn: !h.mayChange(v.session, own), CanAdd: h.factors.TOTP}
+	for _, f := range own {
+		shown := pages.Factor{ID: f.ID, Kind: string(f.Kind), Name: f.Name, Since: f.CreatedAt, LastUsed: f.LastUsedAt}
+		switch f.Kind {
+		case store.RecoveryCodes:
+			shown.Left = signin.CodesLeft(f)
+		case store.TOTP:
+			page.CanAdd = false
+		}
+		page.List = append(page.List, shown)
+	}
+	page.CanRenew = len(own) > 0
+	return page, nil
+}
+
+// mayChange reports whether the user of a session can change the factors: after a recent sign-in, with a factor if the user has one.
+func (h *accountFactors) mayChange(s *signin.Session, own []*store.Factor) bool {
+	isSecond := func(f *store.Factor) bool { return f.Kind != store.RecoveryCodes }
+	return h.browser.isRecent(s) && (s.Family.SignIn.Proof.ACR == oauth.TwoFactorACR || !slices.ContainsFunc(own, isSecond))
+}
+
+// change processes the forms of the section: the field `factor` is `sign_in`, `add`, `codes`, or the id of a factor to remove.
+func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
+	user := v.session.User
+	own, err := h.factors.Of(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	what := f.Get("factor")
+	if what == "add" && !h.factors.TOTP {
+		return requests.Invalid("account_change_unknown")
+	}
+	if what == "sign_in" || !h.mayChange(v.session, own) {
+		h.browser.signInFor(w, toFactors)
+		return nil
+	}
+	switch what {
+	case "add":
+		return h.add(w, v, nonce)
+	case "codes":
+		return h.renew(w, r, user, own)
+	}
+	switch err := h.factors.Remove(r.Context(), user, what); {
+	case errors.Is(err, store.ErrNotFound): // removed in another tab; an unknown id is not logged, because it may be anything else
+	case err != nil:
+		return err
+	default:
+		h.audit.Accepted(r, "factor removed", zap.String("subject", user.ID), zap.String("factor", what))
+	}
+	seeOther(w, h.browser.prefix+doneURL(pages.FactorRemoved))
+	return nil
+}
+
+// add sends the browser to the page on which the user adds an authenticator. The session is the first factor.
+func (h *accountFactors) add(w http.ResponseWriter, v visit, nonce string) error {
+	s := v.session
+	who := signin.SignedIn{User: s.User, Provider: s.Family.SignIn.Provider, AuthTime: s.Family.SignIn.Time, Proof: s.Family.SignIn.Proof}
+	half, err := h.browser.seals.SealHalfSignIn(who, signin.HalfSignIn{ID: nonce, Pending: toFactors, Secret: signin.NewSecret(), Session: s.Family.ID}, v.browser)
+	if err != nil {
+		return err
+	}
+	seeOther(w, h.browser.url(addFactorPath, half))
+	return nil
+}
+
+// renew shows new recovery codes, in the response to the form. A reload that sends the form again shows other ones.
+func (h *accountFactors) renew(w http.ResponseWriter, r *http.Request, user *store.User, own []*store.Factor) error {
+	if len(own) == 0 {
+		return requests.Invalid("account_change_unknown")
+	}
+	codes, err := h.factors.ReplaceRecoveryCodes(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "recovery codes replaced", zap.String("subject", user.ID))
+	page := pages.Codes{ContinueURL: h.browser.prefix + accountPath}
+	for _, code := range codes {
+		page.Codes = append(page.Codes, code.Reveal())
+	}
+	return h.browser.show(w, r, http.StatusOK, "", page)
+}

@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// passkey returns a factor in which every field has a distinct value.
+func passkey(id, userID string) *store.Factor {
+	return &store.Factor{
+		ID: id, UserID: userID, DeclaredEmail: "ada@é.example", Kind: store.Passkey, Name: "phone “" + id + "” 🦊", Data: []byte("\x00public " + id),
+		Credential: "credential of " + id, CreatedAt: now, LastUsedAt: now.Add(time.Minute),
+	}
+}
+
+// factorOf returns a factor of a declared user.
+func factorOf(kind store.FactorKind, id, userID string) *store.Factor {
+	return &store.Factor{ID: id, UserID: userID, DeclaredEmail: "ada@é.example", Kind: kind, Data: []byte(id), CreatedAt: now}
+}
+
+func factorIDs(t *testing.T, s store.FactorStore, userID string) (ids []string) {
+	t.Helper()
+	for _, f := range ok(s.Factors(t.Context(), userID))(t) {
+		ids = append(ids, f.ID)
+	}
+	return ids
+}
+
+func factorCalls(s store.Store) []call {
+	return []call{
+		{"Factors", func(ctx context.Context) error { return errOf(s.Factors.Factors(ctx, "declared")) }},
+		{"FactorByCredential", func(ctx context.Context) error { return errOf(s.Factors.FactorByCredential(ctx, "c")) }},
+		{"AddFactor", func(ctx context.Context) error {
+			return s.Factors.AddFactor(ctx, factorOf(store.TOTP, "t", "declared"), "")
+		}},
+		{"ChangeFactor", func(ctx context.Context) error {
+			return s.Factors.ChangeFactor(ctx, "t", func(*store.Factor) error { return nil })
+		}},
+		{"RemoveFactors", func(ctx context.Context) error {
+			return s.Factors.RemoveFactors(ctx, store.FactorFilter{UserID: "declared"})
+		}},
+	}
+}
+
+var factorChecks = []check{
+	// A factor is kept → reads back, oldest first, also by its credential; an unknown one → ErrNotFound.
+	{name: "W11FactorsReadBack", test: func(t *testing.T, s store.Store) {
+		first, second := passkey("first", "declared"), passkey("second", "declared")
+		second.CreatedAt = now.Add(-time.Hour)
+		must(t, s.Factors.AddFactor(t.Context(), first, ""))
+		must(t, s.Factors.AddFactor(t.Context(), second, ""))
+		same(t, ok(s.Factors.Factors(t.Context(), "declared"))(t), []*store.Factor{second, first})
+		same(t, ok(s.Factors.FactorByCredential(t.Context(), first.Credential))(t), first)
+		wantSize(t, factorIDs(t, s.Factors, "another"), 0)
+		for _, credential := range []string{"", "unknown", "\x00"} {
+			mustBe(t, errOf(s.Factors.FactorByCredential(t.Context(), credential)), store.ErrNotFound)
+		}
+		sameCredential := passkey("third", "another")
+		sameCredential.Credential = first.Credential
+		mustBe(t, s.Factors.AddFactor(t.Context(), sameCredential, ""), store.ErrTaken)
+		wantSize(t, factorIDs(t, s.Factors, "another"), 0)
+	}},
+	// A user has one authenticator and one set of recovery codes: a second authenticator → ErrTaken; new codes → the earlier ones are gone.
+	{name: "W12OneFactorOfAKind", test: func(t *testing.T, s store.Store) {
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, "t1", "declared"), ""))
+		mustBe(t, s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, "t2", "declared"), ""), store.ErrTaken)
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, "t2", "another"), ""))
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.RecoveryCodes, "r1", "declared"), ""))
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.RecoveryCodes, "r2", "declared"), ""))
+		same(t, factorIDs(t, s.Factors, "declared"), []string{"r2", "t1"})
+	}},
+	// Two tabs add an authenticator at once → one of them does.
+	{name: "W12OneAuthenticatorOfSeveral", races: func(t *testing.T, s store.Store) {
+		added := make(chan struct{}, racers)
+		all(t, racers, func(i int) error {
+			err := s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, string(rune('a'+i)), "declared"), "")
+			if err == nil {
+				added <- struct{}{}
+			} else if !errors.Is(err, store.ErrTaken) {
+				return err
+			}
+			return nil
+		})
+		if len(added) != 1 || len(factorIDs(t, s.Factors, "declared")) != 1 {
+			t.Errorf("%d were added", len(added))
+		}
+	}},
+	// A factor of a user who does not exist, has changed since or is not active → refused; removing the user removes the factors; a later
+	// user of the id, stored or declared, has none of them.
+	{name: "W13FactorsOfWhoStands", test: func(t *testing.T, s store.Store) {
+		u := addUser(t, s, user("ada"))
+		addUser(t, s, with(user("idle"), func(u *store.User) { u.Status = store.UserDisabled }))
+		stored := func(userID string) *store.Factor {
+			return &store.Factor{ID: "f " + userID, UserID: userID, Kind: store.TOTP, Data: []byte("x"), CreatedAt: now}
+		}
+		mustBe(t, s.Factors.AddFactor(t.Context(), stored("nobody"), "1"), store.ErrNotFound)
+		mustBe(t, s.Factors.AddFactor(t.Context(), stored("ada"), u.Version+"0"), store.ErrNotFound)
+		mustBe(t, s.Factors.AddFactor(t.Context(), stored("idle"), readUser(t, s.Users, "idle").Version), store.ErrNotFound)
+		must(t, s.Factors.AddFactor(t.Context(), stored("ada"), u.Version))
+		must(t, errOf(s.Users.RemoveUser(t.Context(), "ada", theEnd)))
+		wantSize(t, factorIDs(t, s.Factors, "ada"), 0)
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, "old", "declared"), ""))
+		other := factorOf(store.RecoveryCodes, "new", "declared")
+		other.DeclaredEmail = "eve@é.example"
+		must(t, s.Factors.AddFactor(t.Context(), other, ""))
+		same(t, factorIDs(t, s.Factors, "declared"), []string{"new"})
+	}},
+	// An edit is stored as a whole or, if it fails, not at all; of concurrent edits none is lost.
+	{name: "W14FactorsChangeInOneStep", races: func(t *testing.T, s store.Store) {
+		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.RecoveryCodes, "f", "declared"), ""))
+		failure := errors.New("of the edit")
+		if err := s.Factors.ChangeFactor(t.Context(), "f", func(f *store.Factor) error { f.Name = "lost"; return failure }); !errors.Is(err, failure) {
+			t.Errorf("the edit failed and ChangeFactor returned %v", err)
+		}
+		mustBe(t, s.Factors.ChangeFactor(t.Context(), "unknown", func(*store.Factor) error { return nil }), store.ErrNotFound)
+		all(t, racers, func(int) error {
+			return s.Factors.ChangeFactor(t.Context(), "f", func(f *store.Factor) error {
+				f.Data, f.LastUsedAt = append(bytes.Clone(f.Data), '+'), now
+				return nil
+			})
+		})
+		want := factorOf(store.RecoveryCodes, "f", "declared")
+		want.Data, want.LastUsedAt = append([]byte("f"), bytes.Repeat([]byte{'+'}, racers)...), now
+		same(t, ok(s.Factors.Factors(t.Context(), "declared"))(t), []*store.Factor{want})
+	}},
+	// Factors removed by id or by user → gone; with another's id, or without a user → nothing.
+	{name: "W15FactorsAreRemoved", test: func(t *testing.T, s store.Store) {
+		for _, f := range []*store.Factor{passkey("a1", "a"), passkey("a2", "a"), passkey("b1", "b")} {
+			must(t, s.Factors.AddFactor(t.Context(), f, ""))
+		}
+		mustBe(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{UserID: "b", ID: "a1"}), store.ErrNotFound)
+		mustBe(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{ID: "a1"}), store.ErrNotFound)
+		mustBe(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{}), store.ErrNotFound)
+		must(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{UserID: "a", ID: "a1"}))
+		same(t, factorIDs(t, s.Factors, "a"), []string{"a2"})
+		must(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{UserID: "a"}))
+		wantSize(t, factorIDs(t, s.Factors, "a"), 0)
+		wantSize(t, factorIDs(t, s.Factors, "b"), 1)
+	}},
+}
