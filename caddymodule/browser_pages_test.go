@@ -56,7 +56,8 @@ func TestBrowserFlow(t *testing.T) {
 }
 
 // looksSite throttles sign-ins after three failures and has an application with long names.
-var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "client house {", `client long {
+var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "client house {", `totp
+		client long {
 			name "Donaudampfschifffahrtsgesellschaftskapitänsmützenverwaltung für Mitarbeitende"
 			type public
 			redirect_uris LONGREDIRECT

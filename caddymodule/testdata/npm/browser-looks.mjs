@@ -2,6 +2,7 @@
 // sideways. Pictures are kept where they are asked for.
 
 import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
 import axe from 'axe-core'
 import { join } from 'node:path'
 
@@ -18,6 +19,21 @@ async function signIn(page, { email, password }) {
   await page.fill('#email', email)
   await page.fill('#password', password)
   await press(page, 'button.primary')
+}
+
+async function types(page, code) {
+  await page.fill('#code', code)
+  await press(page, 'button.primary')
+}
+
+// What the authenticator of a person shows (RFC 6238), some periods from now.
+let secret
+function totp(key, periods = 0) {
+  const bits = [...key.replaceAll(' ', '')].map((c) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('')
+  const counter = Buffer.alloc(8)
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + periods))
+  const mac = createHmac('sha1', Buffer.from(bits.match(/.{8}/g).map((byte) => parseInt(byte, 2)))).update(counter).digest()
+  return String((mac.readUInt32BE(mac.at(-1) & 15) & 0x7fffffff) % 1e6).padStart(6, '0')
 }
 
 async function allowed(page, client, person) {
@@ -37,6 +53,22 @@ const states = {
   },
   'sign-in-alone': (page) => page.goto(`${issuer}/oauth/login`),
   'account-empty': (page) => signIn(page, bob),
+  'factor-add': (page) => press(page, 'button[value=add]'),
+  'factor-add-wrong': (page) => types(page, '000000'),
+  'factor-codes': async (page) => {
+    secret = await page.inputValue('#secret')
+    await types(page, totp(secret))
+  },
+  'account-factors': (page) => press(page, 'a.primary'),
+  factor: async (page) => {
+    await page.goto(`${issuer}/oauth/login?switch=1`)
+    await signIn(page, bob)
+  },
+  'factor-wrong': (page) => types(page, '000000'),
+  'account-factor-removed': async (page) => {
+    await types(page, totp(secret, 1)) // a code is good for one use
+    await press(page, '#factors ~ ul button')
+  },
   'sign-in-again': (page) => page.goto(ask(portal, { prompt: 'login', login_hint: ada.email }).url),
   consent: async (page) => {
     await page.goto(ask(portal, { scope: 'public trusted orders.read refresh_token', prompt: 'login' }).url)
