@@ -80,7 +80,7 @@ func (b *bench) burstClients() int {
 // isExpired reports whether request i of someExpired has an expired token.
 func isExpired(i int) bool { return i%burstBad == 0 }
 
-// someExpired is traffic of many clients behind one address, some of which still use expired tokens.
+// someExpired is the traffic of many clients behind one address. Some of them send expired tokens.
 func someExpired(ours *server, known []string) load.Load {
 	over := newForger(known[0]).expired().requests(ours.Protected)
 	good := orders(ours.Protected, known)

@@ -208,7 +208,7 @@ func (h *factorPages) enrolmentPage(v visit, half halfway) (pages.Enrolment, err
 		cancel = h.browser.url(loginPath, half.pending.sealed)
 	}
 	return pages.Enrolment{
-		Form: h.browser.form(v, addFactorPath, half.sealed), Email: half.who.User.Email, Secret: shown.Secret, Picture: shown.Picture,
+		Form: h.browser.form(v, addFactorPath, half.sealed), Secret: shown.Secret, Picture: shown.Picture,
 		Required: v.session == nil && half.pending.section == "", CancelURL: cancel,
 	}, err
 }

@@ -58,7 +58,7 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 	if !r.allows(s.User.ID) { // the user who has signed in since is not the requested one
 		return AskSignIn, oauth.NewError(oauth.LoginRequired, "user_not_the_hinted")
 	}
-	if !r.allowsClass(s.Family) && r.WantsTwoFactors() && s.Family.SignIn.Proof.ACR != oauth.TwoFactorACR {
+	if !r.allowsClass(s.Family) && r.WantsTwoFactors() {
 		if silent {
 			return AskFactor, oauth.NewError(oauth.LoginRequired, "factor_required")
 		}

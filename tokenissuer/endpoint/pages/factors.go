@@ -34,7 +34,6 @@ type Enrolment struct {
 	Notice Notice
 	// RetryAfter is for TooManyCodes.
 	RetryAfter time.Duration
-	Email      string
 	// Secret is the authenticator's secret in groups of characters, and Picture the same as a QR picture in PNG.
 	Secret  string
 	Picture []byte

@@ -85,8 +85,8 @@ func samples(fill func(field string) string) map[string]Page {
 		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
 		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: WrongCode},
 		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: TooManyCodes, RetryAfter: time.Minute},
-		"enrolment":          Enrolment{Form: form, Email: fill("email"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
-		"enrolment again":    Enrolment{Form: form, Email: fill("email"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
+		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
+		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
 		"account empty":      Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
