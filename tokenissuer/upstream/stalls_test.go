@@ -39,6 +39,8 @@ func TestV8AProviderThatStalls(t *testing.T) {
 						p.mu.Unlock()
 					})
 					t.Cleanup(func() {
+						p.mu.Lock()
+						defer p.mu.Unlock()
 						for _, conn := range conns {
 							_ = conn.Close()
 						}
