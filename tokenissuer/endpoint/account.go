@@ -17,6 +17,7 @@ import (
 type accountPages struct {
 	accounts people.Accounts
 	signIns  *signin.SignIns
+	signIn   *signInPages
 	factors  *accountFactors
 	roles    store.RoleCatalogue
 	audit    *Audit

@@ -26,6 +26,8 @@ type signInPages struct {
 	browser       *browser
 	authorization *authorizationPages
 	providers     *providerPages
+	// links lets people set passwords; nil: nobody signs in with a password of ours.
+	links *linkPages
 }
 
 // serve serves the sign-in page and its form.
@@ -265,6 +267,7 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.signIns.TakesUsernames(),
 	}
+	page.ForgottenURL, page.SignUpURL = h.links.offered()
 	if k.client != nil {
 		page.ClientName, page.NoteFor.Client = titleOf(k.client, k.target.Host()), k.client.ID
 	}

@@ -75,6 +75,10 @@ var problems = map[string]pages.ProblemCode{
 	"seal_expired":              pages.Expired,
 	"form_forged":               pages.Forged,
 	oauth.ErrDecided.Reason:     pages.Decided,
+	"link_broken":               pages.LinkBroken,
+	"link_expired":              pages.LinkExpired,
+	"link_spent":                pages.LinkSpent,
+	"link_address_taken":        pages.AddressTaken,
 }
 
 func problemOf(err error, status int) pages.ProblemCode {

@@ -63,6 +63,8 @@ type SignIn struct {
 	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
 	NoteFor    NoteFor
+	// ForgottenURL is for people who have forgotten their password, and SignUpURL for those who have no account. They may be empty.
+	ForgottenURL, SignUpURL string
 }
 
 // Provider is an identity provider at which people sign in.
@@ -273,6 +275,14 @@ const (
 	Forged ProblemCode = "forged"
 	// Decided: this request was already answered.
 	Decided ProblemCode = "decided"
+	// LinkBroken: the link of a letter is damaged.
+	LinkBroken ProblemCode = "link_broken"
+	// LinkExpired: the link of a letter is too old.
+	LinkExpired ProblemCode = "link_expired"
+	// LinkSpent: the link of a letter was used, or its user has changed since.
+	LinkSpent ProblemCode = "link_spent"
+	// AddressTaken: the address of the link belongs to another user.
+	AddressTaken ProblemCode = "address_taken"
 	// NotFound: there is no such page.
 	NotFound ProblemCode = "not_found"
 	// NotAllowed: the method is not allowed.
