@@ -34,6 +34,8 @@ type MasterKey struct {
 	ProviderSignIns, HalfSignIns cipher.AEAD
 	// Factors seals the secrets of users' authenticators in the store.
 	Factors cipher.AEAD
+	// Mails seals the letters that wait in the store.
+	Mails cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -84,7 +86,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
-		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
+		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {
