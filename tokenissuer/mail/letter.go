@@ -77,7 +77,9 @@ const (
 // or UTF-8 (RFC 6531).
 func CheckAddress(address string) error {
 	parsed, err := mail.ParseAddress(address)
-	unfit := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`"\<>(),:;[]`, r) }
+	unfit := func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`"\<>(),:;[]`, r)
+	}
 	switch {
 	case len(address) > maxAddress:
 		return fmt.Errorf("an e-mail address has at most %d bytes", maxAddress)

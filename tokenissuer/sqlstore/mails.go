@@ -59,11 +59,3 @@ func (s mails) DropMail(ctx context.Context, id string) error {
 		return err
 	})
 }
-
-// CountMails counts the mails.
-func (s mails) CountMails(ctx context.Context) (n int, err error) {
-	if err := askOne(ctx, s.db.background(`SELECT COUNT(*) FROM mails`), nil, &n); err != nil {
-		return 0, fmt.Errorf("counting mails: %w", err)
-	}
-	return n, nil
-}

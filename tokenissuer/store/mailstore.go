@@ -17,8 +17,6 @@ type MailStore interface {
 	PostponeMail(ctx context.Context, m Mail, next time.Time) error
 	// DropMail deletes a mail. It does nothing when there is none.
 	DropMail(ctx context.Context, id string) error
-	// CountMails returns the number of mails that wait.
-	CountMails(ctx context.Context) (int, error)
 }
 
 // Mail is a mail that waits to be sent.

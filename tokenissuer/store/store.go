@@ -301,7 +301,7 @@ const (
 
 // Sizes are the numbers of records in a store.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users int64
+	Families, Revocations, Requests, Clients, Users, Mails int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.
