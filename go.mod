@@ -31,7 +31,12 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require github.com/Azure/go-ntlmssp v0.1.1 // indirect
+require (
+	github.com/Azure/go-ntlmssp v0.1.1 // indirect
+	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
+	github.com/emersion/go-smtp v0.25.1 // indirect
+	github.com/wneessen/go-mail v0.8.1 // indirect
+)
 
 require (
 	cel.dev/cel-go v0.32.0

@@ -64,6 +64,8 @@ var rooms = []room{
 	{name: "tokenissuer/sqlstore", others: []string{jsonv2, "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}, without: slices.Concat(http, host)},
 	{name: "tokenissuer/attempts", without: core},
 	{name: "tokenissuer/keys", others: []string{jsonv2, "github.com/golang-jwt/jwt/v5"}, without: core},
+	{name: "tokenissuer/mail", without: core},
+	{name: "tokenissuer/mail/smtp", others: []string{"github.com/wneessen/go-mail"}, without: client},
 	{name: "tokenissuer/token", others: []string{jsonv2, "golang.org/x/sync"}, without: core},
 	{name: "tokenissuer/fetch", others: []string{jsonv2}, without: client},
 	{name: "tokenissuer/trust", others: []string{"golang.org/x/sync"}, without: client},

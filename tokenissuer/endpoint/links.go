@@ -59,14 +59,14 @@ func (h *Handler) OfferLinks(links *people.Links, enter Enter) {
 		h.places = append(h.places, requests.SegmentsOf(path))
 	}
 	page(linkPath, "link", l.serveLink)
-	if links.Post != nil {
+	if links.Mails() {
 		page(forgottenPath, "forgotten", l.serveForgotten)
 	}
 }
 
 // offered returns the pages that the sign-in page links to. They are empty if they do not exist.
 func (h *linkPages) offered() (forgotten, signUp string) {
-	if h == nil || h.links.Post == nil {
+	if h == nil || !h.links.Mails() {
 		return "", ""
 	}
 	return h.browser.prefix + forgottenPath, ""

@@ -34,6 +34,8 @@ type MasterKey struct {
 	ProviderSignIns, HalfSignIns cipher.AEAD
 	// Links seals the links of letters, with which people set a password or prove an address.
 	Links cipher.AEAD
+	// Mails seals the letters that wait in the store.
+	Mails cipher.AEAD
 	// Factors seals the secrets of users' authenticators in the store, and ProviderTokens the refresh tokens of identity providers.
 	Factors, ProviderTokens cipher.AEAD
 }
@@ -87,7 +89,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
-		{&k.ProviderTokens, "refresh token of a provider"}, {&k.Links, "link"},
+		{&k.ProviderTokens, "refresh token of a provider"}, {&k.Links, "link"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -20,18 +20,14 @@ import (
 type Links struct {
 	Users *Users
 	Seals *signin.Seals
-	// Post sends letters; nil: there is no mail, and operators hand links over.
-	Post Post
 	// Page is the URL of the page that opens links.
 	Page string
 	// Newcomers are the people who may register themselves; nil: nobody may.
 	Newcomers *Newcomers
 }
 
-// Post sends letters. It does not wait for a mail server.
-type Post interface {
-	Send(ctx context.Context, l mail.Letter) error
-}
+// Mails reports whether there is mail. Without it, operators hand links over.
+func (l *Links) Mails() bool { return !l.Users.Post.IsOff() }
 
 // Newcomers says who may register, and as what.
 type Newcomers struct {
@@ -91,7 +87,7 @@ func (l *Links) Invite(ctx context.Context, user *store.User) (MadeLink, error) 
 	if !user.PasswordHash.IsEmpty() {
 		return MadeLink{}, errInvitedHas
 	}
-	return l.give(ctx, signin.NewLink(signin.InvitationLink, user), user, mail.Invitation, l.Post != nil)
+	return l.give(ctx, signin.NewLink(signin.InvitationLink, user), user, mail.Invitation, l.Mails())
 }
 
 // Recover makes a link with which a user who has lost everything sets a password and loses the second factors. It ends every session and
@@ -100,7 +96,7 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 	if err := checkOwner(user); err != nil {
 		return MadeLink{}, err
 	}
-	if mails && l.Post == nil {
+	if mails && !l.Mails() {
 		return MadeLink{}, errNoMail
 	}
 	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
@@ -115,7 +111,7 @@ func (l *Links) give(ctx context.Context, link signin.Link, user *store.User, ki
 	made, err := l.make(link)
 	made.User, made.Mailed = user, mails
 	if err == nil && mails {
-		err = l.Post.Send(ctx, l.letter(kind, user.Email, user, made, ""))
+		err = l.Users.Post.Send(ctx, l.letter(kind, user.Email, user, made, ""))
 	}
 	return made, err
 }
@@ -130,9 +126,7 @@ func (l *Links) make(link signin.Link) (MadeLink, error) {
 func (l *Links) letter(kind mail.Kind, to string, user *store.User, made MadeLink, languages string) mail.Letter {
 	letter := mail.Letter{Kind: kind, To: to, Languages: languages, Link: made.URL.Reveal(), Until: made.Until, At: l.Users.Families.Now()}
 	if user != nil {
-		if user.Name != user.Email {
-			letter.Name = user.Name
-		}
+		letter.Name = user.Name
 		if user.Profile != nil && user.Locale != "" {
 			letter.Languages = user.Locale
 		}
@@ -156,7 +150,7 @@ func (l *Links) Forgotten(ctx context.Context, email, languages string) (*store.
 	if err != nil {
 		return nil, err
 	}
-	return user, l.Post.Send(ctx, l.letter(mail.Reset, email, user, made, languages))
+	return user, l.Users.Post.Send(ctx, l.letter(mail.Reset, email, user, made, languages))
 }
 
 // OpenedLink is a genuine link that can be used now.
@@ -203,7 +197,11 @@ func (l *Links) SetPassword(ctx context.Context, opened OpenedLink, password oau
 		}
 		return nil
 	}}
-	return l.replacePassword(ctx, opened.Owner, opened.UserID, password, address, change)
+	user, err := l.replacePassword(ctx, opened.Owner, opened.UserID, password, address, change)
+	if err == nil && !opened.User.PasswordHash.IsEmpty() { // otherwise it is the first one
+		l.Users.Post.Notify(ctx, user, mail.PasswordChanged, "")
+	}
+	return user, err
 }
 
 // replacePassword sets a password within a change of its owner, and returns the user after it.
