@@ -60,6 +60,9 @@ func (s *starting) start() error {
 	if s.service.settings.Issuer.OpenID {
 		n.Life.Go(s.service.tellApplications)
 	}
+	if s.service.settings.Mail != nil {
+		n.Life.Go(s.service.sendMails)
+	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)
 	}
