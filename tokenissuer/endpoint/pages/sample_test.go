@@ -88,6 +88,14 @@ func samples(fill func(field string) string) map[string]Page {
 		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
 		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
+		"forgotten":          AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in")},
+		"forgotten wrong":    AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
+		"forgotten paused":   AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
+		"forgotten sent":     AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Sent: true},
+		"signin forgotten":   SignIn{Form: form, ForgottenURL: fill("forgotten")},
+		"link reset":         UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 12}},
+		"link invitation":    UseLink{Form: form, Purpose: "invitation", Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordTooShort}},
+		"link recovery":      UseLink{Form: form, Purpose: "recovery", Password: &Password{Email: fill("email"), MinLength: 12}, Notice: Busy},
 		"account empty":      Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
 			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
@@ -138,6 +146,9 @@ func states(fill func(field string) string) map[string]Page {
 	for _, f := range []string{"name", "scopes", "scope", "lifetime", "too_many", "owner", "used"} {
 		all["account token fault "+f] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: f}}
 	}
+	for _, f := range []PasswordFault{PasswordTooShort, PasswordTooLong, PasswordTooCommon, PasswordIsAddress, PasswordsDiffer} {
+		all["link fault "+string(f)] = UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 8, Fault: f}}
+	}
 	for _, n := range notices {
 		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email"), AtProvider: fill("title")}
 	}
@@ -150,7 +161,7 @@ func states(fill func(field string) string) map[string]Page {
 var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
 var problemCodes = []ProblemCode{
-	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
+	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal, LinkBroken, LinkExpired, LinkSpent,
 }
 
 // harmless fills fields with words.
