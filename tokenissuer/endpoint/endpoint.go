@@ -124,6 +124,7 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
 	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
 	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, signIn: signIn, factors: &accountFactors{parts.SignIns.Factors, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account.profile = &accountProfile{h.account}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
 	}

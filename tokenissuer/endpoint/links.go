@@ -185,14 +185,36 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	switch {
+	case page.SignInURL != "":
+		return h.browser.show(w, r, http.StatusOK, "", page)
+	case opened.Purpose == signin.AddressLink:
+		return h.changeAddress(w, r, opened)
+	}
 	return h.setPassword(w, r, v, opened, f, page, nonce)
 }
 
 func (h *linkPages) linkPage(v visit, opened people.OpenedLink, sealed oauth.Secret) pages.UseLink {
-	return pages.UseLink{
-		Form: h.browser.form(v, linkPath, sealed), Purpose: string(opened.Purpose),
-		Password: &pages.Password{Email: opened.Email, MinLength: opened.Owner.MinLength()},
+	page := pages.UseLink{Form: h.browser.form(v, linkPath, sealed), Purpose: string(opened.Purpose)}
+	switch {
+	case opened.Purpose != signin.AddressLink:
+		page.Password = &pages.Password{Email: opened.Email, MinLength: opened.Owner.MinLength()}
+	case v.session == nil || v.session.User.ID != opened.UserID:
+		page.Notice, page.SignInURL = pages.OtherAccount, h.browser.prefix+loginPath+"?"+switchAccount+"=1"
+	default:
+		page.NewEmail = opened.NewEmail
 	}
+	return page
+}
+
+// changeAddress uses a link to change the address of the user who is signed in.
+func (h *linkPages) changeAddress(w http.ResponseWriter, r *http.Request, opened people.OpenedLink) error {
+	if err := h.links.ChangeAddress(r.Context(), opened); err != nil {
+		return err
+	}
+	h.audit.Accepted(r, "address changed", zap.String("subject", opened.UserID))
+	seeOther(w, h.browser.prefix+doneURL(pages.AddressChanged))
+	return nil
 }
 
 // setPassword uses a link to set a password, and signs the browser in. The second factor is asked for as after the password.

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -253,4 +255,106 @@ func (l *Links) checkNewcomer(ctx context.Context, link signin.Link) error {
 		return nil
 	}
 	return err
+}
+
+// ChangePassword sets the password of a user who has proved to be its owner. It ends every token and session of the user. The error is a
+// passwords.Refusal, families.ErrSessionEnded if the user has changed meanwhile, or temporarily_unavailable.
+func (l *Links) ChangePassword(ctx context.Context, user *store.User, password oauth.Secret, address string) (*store.User, error) {
+	if user.Declared {
+		return nil, store.ErrDeclared
+	}
+	owner, err := ownerOf(ctx, l.Users.Families, user)
+	if err != nil {
+		return nil, err
+	}
+	change := store.UserChange{Edit: func(u *store.User) error {
+		if u.Version != user.Version {
+			return families.ErrSessionEnded
+		}
+		return nil
+	}}
+	changed, err := l.replacePassword(ctx, owner, user.ID, password, address, change)
+	if err == nil {
+		l.Users.Post.Notify(ctx, changed, mail.PasswordChanged, "")
+	}
+	return changed, err
+}
+
+// OwnerOf returns what passwords.Validate needs to know of a user.
+func (l *Links) OwnerOf(ctx context.Context, user *store.User) (passwords.Owner, error) {
+	return ownerOf(ctx, l.Users.Families, user)
+}
+
+// CheckNewEmail returns the canonical form of an address that a user could have, or an error.
+func CheckNewEmail(address string) (string, error) {
+	email, err := store.CanonicalEmail(address)
+	switch {
+	case err != nil:
+		return "", err
+	case store.IsReservedEmail(email):
+		return "", errors.New("no mail is sent to this address")
+	}
+	return email, mail.CheckAddress(email)
+}
+
+// AskAddress mails a link to a new address of a user, unless another user has it. It reports whether it did.
+func (l *Links) AskAddress(ctx context.Context, user *store.User, email, languages string) (bool, error) {
+	_, err := l.Users.Families.Directory.UserByEmail(ctx, email)
+	if !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	link := signin.NewLink(signin.AddressLink, user)
+	link.NewEmail, link.Mailed = email, true
+	made, err := l.make(link)
+	if err != nil {
+		return false, err
+	}
+	return true, l.Users.Post.Send(ctx, l.letter(mail.AddressConfirm, email, user, made, languages))
+}
+
+// ErrAddressTaken is the error for a link of an address that another user has got meanwhile.
+var ErrAddressTaken = oauth.NewError(oauth.InvalidRequest, "link_address_taken")
+
+// ChangeAddress uses a link to change the address of its user, and tells the former address. Sessions go on. The error is ErrAddressTaken,
+// signin.ErrLinkSpent, or temporarily_unavailable. The caller has checked that the user is signed in: a link that was mailed to a wrong
+// address is worth nothing to whoever reads it.
+func (l *Links) ChangeAddress(ctx context.Context, opened OpenedLink) error {
+	if l.Users.Declared.LookupUserByEmail(opened.NewEmail) != nil {
+		return ErrAddressTaken
+	}
+	change := store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error {
+		if !opened.IsFor(u) {
+			return signin.ErrLinkSpent
+		}
+		u.SetEmail(opened.NewEmail)
+		u.EmailVerifiedBy = store.VerifiedByMail
+		return nil
+	}}
+	err := l.Users.endUser(ctx, opened.UserID, func(end store.Ending) ([]store.Revocation, error) {
+		return l.Users.Stored.ChangeUser(ctx, opened.UserID, change, end)
+	})
+	l.Users.Usernames.Forget(opened.UserID)
+	switch {
+	case errors.Is(err, store.ErrTaken):
+		return ErrAddressTaken
+	case errors.Is(err, store.ErrNotFound):
+		return signin.ErrLinkSpent
+	case err != nil:
+		return err
+	}
+	l.Users.Post.Notify(ctx, opened.User, mail.AddressChanged, opened.NewEmail)
+	return nil
+}
+
+// ChangeProfile changes what a user may say about themselves: the name, and of the profile the names and the language.
+func (l *Links) ChangeProfile(ctx context.Context, user *store.User, name string, profile store.Profile) error {
+	return l.Users.UpdateUser(ctx, user.ID, store.UserChange{KeepsTokens: true, Edit: func(u *store.User) error {
+		after := store.Profile{}
+		if u.Profile != nil {
+			after = *u.Profile
+		}
+		after.GivenName, after.FamilyName, after.Locale = profile.GivenName, profile.FamilyName, profile.Locale
+		u.Name, u.Profile = cmp.Or(name, u.Email), &after
+		return nil
+	}})
 }

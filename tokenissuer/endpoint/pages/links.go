@@ -125,3 +125,32 @@ func (n newPassword) PasswordFault() (string, error) {
 func (n newPassword) count(key string) string {
 	return n.Fill(key, "{count}", strconv.Itoa(n.Password.MinLength))
 }
+
+// Profile is the part of the account page about the user. The field `change` of a form is `profile`, `email` or `password`.
+type Profile struct {
+	// Fixed reports that the profile is kept elsewhere and cannot be changed here.
+	Fixed bool
+	// Name, GivenName, FamilyName and Locale are the values of the fields `profile_name`, `given_name`, `family_name` and `locale`.
+	Name, GivenName, FamilyName, Locale string
+	// Wrong reports that they could not be saved.
+	Wrong bool
+	// Password asks for a new password; nil: the user has none here.
+	Password *Password
+	// Proves reports that the user has just proved a second factor. Otherwise the forms for the address and the password ask for the present
+	// password (field `present_password`).
+	Proves bool
+	// HasMail reports that the address can be changed (field `new_email`), and NewEmail is what was typed.
+	HasMail  bool
+	NewEmail string
+	// EmailNotice is why the address was not accepted. EmailWrong reports that the password beside it is wrong.
+	EmailNotice Notice
+	EmailWrong  bool
+	// PasswordNotice is why the password was not checked, and RetryAfter when to try again.
+	PasswordNotice Notice
+	RetryAfter     time.Duration
+}
+
+// failed reports whether a form was not accepted.
+func (p *Profile) failed() bool {
+	return p != nil && (p.Wrong || p.EmailNotice != "" || p.EmailWrong || p.PasswordNotice != "" || p.Password != nil && p.Password.Fault != "")
+}

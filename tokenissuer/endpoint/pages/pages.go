@@ -120,6 +120,14 @@ const (
 	TokenEnded Done = "token"
 	// FactorRemoved: a second factor no longer belongs to the user.
 	FactorRemoved Done = "factor"
+	// ProfileSaved: the user has changed the profile.
+	ProfileSaved Done = "profile"
+	// PasswordChanged: the user has another password.
+	PasswordChanged Done = "password"
+	// AddressAsked: a link was sent to a new address, unless another user has it.
+	AddressAsked Done = "email_sent"
+	// AddressChanged: the user has another address.
+	AddressChanged Done = "email"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with
@@ -130,6 +138,9 @@ type Account struct {
 	User, Email  string
 	Organisation string
 	Role         string
+	Groups       []string
+	// Profile is what the user can change. It is nil where nobody has a password here.
+	Profile      *Profile
 	Applications []Application
 	Sessions     []Session
 	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.

@@ -33,7 +33,7 @@ func (Consent) failed() bool     { return false }
 
 func (Account) template() string { return "account" }
 func (Account) heading() string  { return "account.title" }
-func (a Account) failed() bool   { return a.Tokens != nil && a.Tokens.Fault != "" }
+func (a Account) failed() bool   { return a.Tokens != nil && a.Tokens.Fault != "" || a.Profile.failed() }
 
 func (SignOut) template() string { return "signout" }
 func (SignOut) failed() bool     { return false }
