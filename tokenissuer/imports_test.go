@@ -108,6 +108,7 @@ var rooms = []room{
 	{name: "internal/promises", tests: true},
 	{name: "internal/faultproxy", tests: true},
 	{name: "internal/ldaptest", tests: true, others: []string{"github.com/go-ldap/ldap/v3"}},
+	{name: "internal/mailtest", tests: true, others: []string{"github.com/emersion/go-smtp", "github.com/emersion/go-sasl"}},
 	{name: "internal/pgtest", tests: true, others: []string{"github.com/jackc/pgx/v5"}},
 	{name: "internal/tokentest", tests: true, others: []string{"github.com/c2sp/wycheproof"}},
 	{name: "internal/issuertest", tests: true, others: []string{"github.com/golang-jwt/jwt/v5"}},
