@@ -65,6 +65,9 @@ func (s *starting) start() error {
 	for _, r := range s.rechecks {
 		n.Life.Go(func() { s.service.recheck(r) })
 	}
+	if s.service.settings.Mail != nil {
+		n.Life.Go(s.service.sendMails)
+	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -68,6 +69,8 @@ func (p *FactorPolicy) CanAdd() bool { return p.TOTP || p.Passkeys }
 type Factors struct {
 	FactorPolicy
 	Families *families.Families
+	// Post tells users of changes of their factors; nil: nobody is told.
+	Post *mail.Post
 }
 
 // Demand is what a sign-in needs beyond the first factor.
@@ -217,7 +220,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 		case f.Kind == store.TOTP && len(code) == int(totpDigits):
 			return store.TOTP, fa.proveTOTP(ctx, f, code, now)
 		case f.Kind == store.RecoveryCodes && len(code) == recoveryCodeLength:
-			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, f, code, now)
+			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, user, f, code, now)
 		}
 	}
 	return "", errWrongCode
@@ -277,9 +280,9 @@ func newRecoveryCodes() (codes []oauth.Secret, digests []byte, err error) {
 	return codes, digests, err
 }
 
-// spendRecoveryCode deletes a code, or returns errWrongCode.
-func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	digest := sha256.Sum256([]byte(code))
+// spendRecoveryCode deletes a code and tells the user, or returns errWrongCode.
+func (fa *Factors) spendRecoveryCode(ctx context.Context, user *store.User, f *store.Factor, code string, now time.Time) error {
+	digest, remaining := sha256.Sum256([]byte(code)), 0
 	err := fa.Families.Store.ChangeFactor(ctx, f.ID, func(f *store.Factor) error {
 		var left [][]byte
 		if err := json.Unmarshal(f.Data, &left); err != nil {
@@ -291,11 +294,14 @@ func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code 
 			return errWrongCode
 		}
 		data, err := json.Marshal(left)
-		f.Data, f.LastUsedAt = data, now
+		f.Data, f.LastUsedAt, remaining = data, now, len(left)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return errWrongCode
+	}
+	if err == nil {
+		fa.Post.Notify(ctx, user, mail.RecoveryCodeUsed, strconv.Itoa(remaining))
 	}
 	return err
 }
