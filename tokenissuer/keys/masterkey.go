@@ -49,6 +49,8 @@ const (
 	registrations
 	jtiMACs
 	forms
+	deviceCodes
+	userCodes
 )
 
 // derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
@@ -62,6 +64,8 @@ var derivedLabels = [...]string{
 	registrations: "registration access token",
 	jtiMACs:       "tag of access tokens",
 	forms:         "form",
+	deviceCodes:   "device code",
+	userCodes:     "user code",
 }
 
 // JTIMAC returns the key of the MACs in the jti of our access tokens.

@@ -47,10 +47,11 @@ const isActive = `status = 'active' AND (password_hash <> '' OR external OR serv
 const insertDecided = `WITH born AS (%s RETURNING id)
 	INSERT INTO decided_requests (id, expires_at) SELECT $36, $37 FROM born`
 
-// isDecided reports whether insertDecided found that the request was decided before.
+// isDecided reports whether insertDecided found that the request was decided before. Then the family of a device authorization, whose id is
+// the request's, may exist already.
 func isDecided(err error) bool {
 	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
+	return errors.As(err, &refusal) && refusal.Code == "23505" && (refusal.TableName == "decided_requests" || refusal.TableName == "families")
 }
 
 // AddFamily stores a family and decides its request.
@@ -69,16 +70,24 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}
 		return err
 	}
+	// The request comes first: the family of one that was decided before may have the same id.
+	decide := func(ctx context.Context, tx session) error {
+		if request == "" {
+			return nil
+		}
+		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+	}
 	const name = "adding family"
 	if family.TellsLogout {
 		return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
+			if err := decide(ctx, tx); err != nil {
+				return err
+			}
 			if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
-				return err
-			}
-			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+			_, err := tx.ExecContext(ctx, insertSessionClient, tells...)
+			return err
 		}))
 	}
 	if request == "" {
@@ -97,10 +106,10 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}))
 	}
 	return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
+		if err := decide(ctx, tx); err != nil {
 			return err
 		}
-		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+		return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
 	}))
 }
 

@@ -76,6 +76,7 @@ type Store struct {
 	Clients ClientStore
 	People
 	Families     FamilyStore
+	Devices      DeviceStore
 	Logouts      LogoutStore
 	Keys         KeyStore
 	Revocations  RevocationStore
@@ -292,7 +293,7 @@ const (
 	ExpiringRevocations Expiring = "revocations"
 	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
 	ExpiringFamilies Expiring = "families"
-	// ExpiringAttempts are counts of failed attempts, which expire when their window ends.
+	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"
 )
 

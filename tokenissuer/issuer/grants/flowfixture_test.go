@@ -127,7 +127,7 @@ func (f *flow) node() *Server {
 			Attempts: attempts.NewCounter(1000),
 		},
 	})
-	return NewServer(parts, families.Opened{Store: families.StoreOf(f.store.Store), Directory: f.store.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)})
+	return NewServer(parts, families.Opened{Store: families.StoreOf(f.store.Store), Devices: f.store.Devices, Directory: f.store.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)})
 }
 
 func (f *flow) populate() {
