@@ -70,20 +70,24 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}
 		return err
 	}
-	// The request comes first: the family of one that was decided before may have the same id.
-	decide := func(ctx context.Context, tx session) error {
-		if request == "" {
-			return nil
-		}
-		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+	steps := []work{
+		func(ctx context.Context, tx session) error {
+			return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
+		},
+		func(ctx context.Context, tx session) error {
+			if request == "" {
+				return nil
+			}
+			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+		},
+	}
+	if family.ID == request { // if it was decided before, its family may exist
+		slices.Reverse(steps)
 	}
 	const name = "adding family"
 	if family.TellsLogout {
 		return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
-			if err := decide(ctx, tx); err != nil {
-				return err
-			}
-			if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
+			if err := inOrder(ctx, tx, steps); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, insertSessionClient, tells...)
@@ -106,11 +110,18 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}))
 	}
 	return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := decide(ctx, tx); err != nil {
+		return inOrder(ctx, tx, steps)
+	}))
+}
+
+// inOrder does steps until one fails.
+func inOrder(ctx context.Context, tx session, steps []work) error {
+	for _, do := range steps {
+		if err := do(ctx, tx); err != nil {
 			return err
 		}
-		return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
-	}))
+	}
+	return nil
 }
 
 // whyUnborn returns the reason why a family was not stored, as whyRefused does for other steps.
