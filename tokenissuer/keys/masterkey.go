@@ -32,8 +32,8 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
 	ProviderSignIns, HalfSignIns cipher.AEAD
-	// Factors seals the secrets of users' authenticators in the store.
-	Factors cipher.AEAD
+	// Factors seals the secrets of users' authenticators in the store, and ProviderTokens the refresh tokens of identity providers.
+	Factors, ProviderTokens cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -89,6 +89,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
+		{&k.ProviderTokens, "refresh token of a provider"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {
