@@ -155,6 +155,8 @@ func (f *flow) populate() {
 		{ID: "legacy", Grants: code, Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted}},
 		{ID: "first", Grants: code, Scopes: all, FirstParty: true},
 		{ID: "pub", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all},
+		{ID: "tv", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.DeviceCode, oauth.RefreshTokenGrant}, Scopes: all},
+		{ID: "set-top", FirstParty: true, Grants: []oauth.GrantType{oauth.DeviceCode}, Scopes: all},
 		{ID: "nat", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all,
 			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "cursor://claude.ai/cb"}},
 	} {
