@@ -53,6 +53,8 @@ const (
 	jtiMACs
 	forms
 	userHandles
+	deviceCodes
+	userCodes
 )
 
 // derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
@@ -67,6 +69,8 @@ var derivedLabels = [...]string{
 	jtiMACs:       "tag of access tokens",
 	forms:         "form",
 	userHandles:   "user handle",
+	deviceCodes:   "device code",
+	userCodes:     "user code",
 }
 
 // JTIMAC returns the key of the MACs in the jti of our access tokens.

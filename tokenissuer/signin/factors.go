@@ -120,7 +120,7 @@ func (fa *Factors) ProofAt(provider string, proof store.Proof) store.Proof {
 // came of a sign-in of the user.
 func (fa *Factors) Suffices(f *store.TokenFamily, user *store.User) bool {
 	switch f.Origin {
-	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.PasswordGrant:
+	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.DeviceCode, oauth.PasswordGrant:
 		return f.SignIn.Proof.ACR == oauth.TwoFactorACR || !fa.Required.Covers(user) || slices.Contains(fa.TrustedProviders, f.SignIn.Provider)
 	}
 	return true
@@ -165,29 +165,15 @@ var factorLimits = map[string]attempts.Limit{
 
 // attempt makes an attempt to prove a factor. It counts the attempt before, and takes it back unless the code was wrong.
 func (fa *Factors) attempt(ctx context.Context, userID string, now time.Time, prove func() error) error {
-	var counted []string
-	forgive := func() {
-		for _, bucket := range counted {
-			_, _, _ = fa.Families.Store.CountAttempt(context.WithoutCancel(ctx), bucket, 0, now, -1) // otherwise it counts as a wrong code
-		}
-	}
+	var buckets []attempts.Bucket
 	for kind, limit := range factorLimits {
-		bucket := kind + "\x00" + userID
-		n, until, err := fa.Families.Store.CountAttempt(ctx, bucket, limit.Window, now, 1)
-		if err == nil {
-			counted = append(counted, bucket)
-		}
-		if err == nil && n > limit.Failures {
-			throttled := oauth.NewError(oauth.RateLimited, "factor_throttled")
-			throttled.RetryAfter = until.Sub(now)
-			err = throttled
-		}
-		if err != nil {
-			forgive()
-			return err
-		}
+		buckets = append(buckets, attempts.Bucket{Name: kind + "\x00" + userID, Limit: limit})
 	}
-	err := prove()
+	forgive, err := attempts.ReserveStored(ctx, fa.Families.Store, buckets, "factor_throttled", now)
+	if err != nil {
+		return err
+	}
+	err = prove()
 	if err == nil || !hasLeft(ctx) && oauth.AsError(err).Code != oauth.InvalidGrant {
 		forgive()
 	}

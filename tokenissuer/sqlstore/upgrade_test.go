@@ -16,13 +16,13 @@ import (
 )
 
 // backToVersion1 undoes the migrations after the first one.
-const backToVersion1 = `DROP TABLE factors; DROP TABLE mails;
+const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices;
 	ALTER TABLE identities DROP COLUMN refresh_token;
 	UPDATE counters SET position = 1 WHERE name = 'newest_schema';
 	DELETE FROM goose_db_version WHERE version_id > 1`
 
 // TestW36ASchemaOfVersion1IsMigrated: a database of version 1 with rows is opened → version 2, with the same rows in the same tables, and it
-// stores factors and mails; opened once more → nothing is migrated, and both are there.
+// stores factors, mails and device authorizations; opened once more → nothing is migrated, and they are there.
 func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 	file, dsn := newPath(t), sharedDatabase(t)
 	for name, open := range map[string]func(testing.TB) *Store{
@@ -44,11 +44,11 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 
 			s = open(t)
 			version, err := schemaVersion(t.Context(), s.db.write)
-			if must(t, err); version != 2 {
+			if must(t, err); version != 4 {
 				t.Fatalf("version %d", version)
 			}
 			after := contentOf(t, s)
-			for _, added := range []string{"factors", "mails"} {
+			for _, added := range []string{"factors", "mails", "devices"} {
 				if rows, has := after[added]; !has || len(rows) != 0 {
 					t.Errorf("%s %q", added, rows)
 				}
@@ -66,6 +66,11 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 			must(t, err)
 			must(t, s.Factors.AddFactor(t.Context(), &store.Factor{ID: "t", UserID: "ada", Kind: store.TOTP, Data: []byte("sealed"), CreatedAt: time.Now()}, user.Version))
 			must(t, s.Mails.AddMail(t.Context(), waitingMail, store.MailLimits{All: 1, PerAddress: 1}))
+			device := &store.Device{ID: "d", ClientID: "app", UserCode: "digest", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
+			added, err := s.Devices.AddDevice(t.Context(), device, 1)
+			if must(t, err); !added {
+				t.Error("there is no room for a device")
+			}
 			must(t, s.Close())
 
 			s = open(t)
@@ -74,6 +79,9 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 			}
 			if due, err := s.Mails.DueMails(t.Context(), waitingMail.DueAt, 10); err != nil || len(due) != 1 || string(due[0].Sealed) != "sealed" {
 				t.Errorf("mails %v, %v", due, err)
+			}
+			if d, err := s.Devices.DeviceByUserCode(t.Context(), "digest"); err != nil || d.ID != "d" {
+				t.Errorf("device %v, %v", d, err)
 			}
 		})
 	}
