@@ -77,7 +77,7 @@ func (s *service) newIssuer(clientKeys *fetch.KeySets) *issuer.Parts {
 	limits.Attempts = s.node.Attempts
 	p := issuer.New(s.settings.Issuer, issuer.Node{
 		Keys: s.node.Keys, Verifier: s.node.Verifier, Revocations: s.node.Revocations, Refresh: s.node.Refresh, Now: s.node.StoreTime,
-		Hasher: s.node.Passwords, Limits: limits, Post: s.newPost(),
+		Hasher: s.node.Passwords, Limits: limits, Post: newPost(s),
 	})
 	p.Clients.Keys = clients.NewAssertionKeys(clientKeys, s.documents)
 	p.Clients.Origins = clients.NewOrigins(s.clients, s.node.StoreTime)

@@ -111,8 +111,8 @@ func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k wal
 		Form:       h.browser.form(k.visit, consentPath, pending),
 		ClientName: k.client.Name, ClientID: k.client.ID, Host: k.target.Host(),
 		SelfMade: k.client.Origin != store.FromOperator, DescribedBy: k.client.DescribedBy(), OnDevice: k.target.IsOnDevice(),
-		Scopes: scopesInWords(h.browser.policy(), k.request.Asked()), User: user.Name, Email: user.Email,
-		SwitchURL: h.browser.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.browser.prefix + accountPath,
+		Scopes: scopesInWords(h.browser.policy(), k.request.Asked()), AccountURL: h.browser.prefix + accountPath,
+		Viewer: pages.Viewer{User: user.Name, Email: user.Email, SwitchURL: h.browser.url(loginPath, pending) + "&" + switchAccount + "=1"},
 	}
 	if d := k.request.Device; d != nil {
 		page.Device = &pages.AskingDevice{Address: d.Address, AskedAt: d.AskedAt}

@@ -112,8 +112,10 @@ func afterSignIn(code string) oauth.Secret {
 func (h *devicePages) show(w http.ResponseWriter, r *http.Request, status int, v visit, code string, notice pages.Notice, wait time.Duration) error {
 	user := v.session.User
 	page := pages.Device{
-		Form: h.browser.form(v, devicePath, oauth.Secret{}), Notice: notice, RetryAfter: wait, User: cmp.Or(user.Name, user.Email), Email: user.Email,
-		SwitchURL: h.browser.url(loginPath, afterSignIn(code)) + "&" + switchAccount + "=1",
+		Form: h.browser.form(v, devicePath, oauth.Secret{}), Notice: notice, RetryAfter: wait,
+		Viewer: pages.Viewer{
+			User: cmp.Or(user.Name, user.Email), Email: user.Email, SwitchURL: h.browser.url(loginPath, afterSignIn(code)) + "&" + switchAccount + "=1",
+		},
 	}
 	if code != "" {
 		page.UserCode = issuer.ShowUserCode(code)

@@ -16,10 +16,7 @@ type Device struct {
 	RetryAfter time.Duration
 	// UserCode prefills the field.
 	UserCode string
-	// User and Email identify the signed-in user.
-	User, Email string
-	// SwitchURL is the sign-in page for another account.
-	SwitchURL string
+	Viewer
 }
 
 // AskingDevice is a device that asks for access.

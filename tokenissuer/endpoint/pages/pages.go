@@ -99,14 +99,18 @@ type Consent struct {
 	DescribedBy string
 	OnDevice    bool
 	Scopes      []Scope
-	// User and Email identify the signed-in user.
-	User, Email string
-	// SwitchURL is the sign-in page for another account.
-	SwitchURL string
+	Viewer
 	// AccountURL is the account page, where access can be revoked.
 	AccountURL string
 	// Device is the device that asks. It is nil for an application that sent the browser here; Host is empty otherwise.
 	Device *AskingDevice
+}
+
+// Viewer is the signed-in user who is asked.
+type Viewer struct {
+	User, Email string
+	// SwitchURL is the sign-in page for another account.
+	SwitchURL string
 }
 
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.

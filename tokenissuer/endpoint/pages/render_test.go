@@ -236,7 +236,7 @@ func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
 }
 
 func TestConsentNamesANamelessClientByItsID(t *testing.T) {
-	d := parse(t, render(t, open(t, Settings{}), "en", Consent{ClientID: "portal-1", User: "a@b.example", Email: "a@b.example"}))
+	d := parse(t, render(t, open(t, Settings{}), "en", Consent{ClientID: "portal-1", Viewer: Viewer{User: "a@b.example", Email: "a@b.example"}}))
 	if !strings.Contains(d.body(), "portal-1 would like to access your account.") {
 		t.Error(d.body())
 	}

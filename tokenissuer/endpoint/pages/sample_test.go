@@ -30,28 +30,28 @@ func samples(fill func(field string) string) map[string]Page {
 		},
 		"consent": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent of a host": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true, DescribedBy: fill("described by"), OnDevice: true,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent of nobody": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent nameless": Consent{
-			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
+			Form: form, ClientID: fill("client id"), Host: fill("host"), Viewer: Viewer{User: fill("email"), Email: fill("email")},
 			SwitchURL: fill("switch"), AccountURL: fill("account"),
 		},
 		"consent of a device": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Scopes: scopes, Device: &AskingDevice{Address: fill("address"), AskedAt: since},
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
-		"device":         Device{Form: form, User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
-		"device filled":  Device{Form: form, UserCode: fill("user code"), User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
-		"device wrong":   Device{Form: form, UserCode: fill("user code"), Notice: WrongUserCode, User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
-		"device paused":  Device{Form: form, Notice: TooManyCodes, RetryAfter: time.Minute, User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")},
+		"device":         Device{Form: form, Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device filled":  Device{Form: form, UserCode: fill("user code"), Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device wrong":   Device{Form: form, UserCode: fill("user code"), Notice: WrongUserCode, Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device paused":  Device{Form: form, Notice: TooManyCodes, RetryAfter: time.Minute, Viewer: Viewer{User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")}},
 		"device allowed": DeviceDecided{Allowed: true, ClientName: fill("client"), AccountURL: fill("account")},
 		"device denied":  DeviceDecided{ClientName: fill("client"), AccountURL: fill("account")},
 		"account": Account{
