@@ -179,8 +179,8 @@ func TestPageNamesItsLanguageAndBrand(t *testing.T) {
 func TestConsentShowsWhatIsDecided(t *testing.T) {
 	scopes := []Scope{{Name: "public"}, {Name: "orders", Words: "See your orders"}, {Name: "acme:raw"}, {Name: "trusted"}}
 	d := parse(t, render(t, open(t, Settings{}), "de", Consent{
-		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes, User: "Ada", Email: "ada@acme.example",
-		SwitchURL: "/oauth/login?switch=1", AccountURL: "/oauth/account",
+		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes,
+		Viewer: Viewer{User: "Ada", Email: "ada@acme.example", SwitchURL: "/oauth/login?switch=1"}, AccountURL: "/oauth/account",
 	}))
 	for id, want := range map[string]string{
 		"scope_0": "Öffentliche Daten lesen", "scope_1": "See your orders", "scope_2": "acme:raw", "scope_3": "In Ihrem Namen handeln",

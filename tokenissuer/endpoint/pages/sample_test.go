@@ -41,8 +41,8 @@ func samples(fill func(field string) string) map[string]Page {
 			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent nameless": Consent{
-			Form: form, ClientID: fill("client id"), Host: fill("host"), Viewer: Viewer{User: fill("email"), Email: fill("email")},
-			SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Form: form, ClientID: fill("client id"), Host: fill("host"),
+			Viewer: Viewer{User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent of a device": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Scopes: scopes, Device: &AskingDevice{Address: fill("address"), AskedAt: since},
