@@ -159,7 +159,7 @@ func TestD22ForgedForms(t *testing.T) {
 	entry, entryFields := formIn(t, b.visits("/oauth/device"))
 	entryFields.Set("user_code", d.UserCode)
 	other := s.browser()
-	other.follow(other.signIn(other.open("/oauth/login"), "eve@acme.example", peoplePassword))
+	other.follow(other.signIn(other.open("/oauth/login"), "grace@acme.example", peoplePassword))
 	for name, try := range map[string]func(action string, good url.Values) page{
 		"no token": func(action string, good url.Values) page { good.Del("form_token"); return b.send(action, good) },
 		"another form": func(action string, good url.Values) page {
