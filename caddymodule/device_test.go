@@ -230,7 +230,7 @@ func TestD23AnswersOnTheWire(t *testing.T) {
 	if p = b.decide(p, "deny"); p.status != http.StatusOK || !strings.Contains(p.body, "Access was denied") {
 		t.Errorf("%d %s", p.status, p.body)
 	}
-	hold(s.poll(d), 403, "access_denied")
+	hold(s.poll(d), 400, "access_denied")
 	if p = b.enters(t, "/oauth/device", d.UserCode); p.status != http.StatusForbidden {
 		t.Errorf("a decided code: %d", p.status)
 	}
