@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -46,22 +47,30 @@ func (r FactorRule) IsZero() bool {
 	return !r.Everybody && len(r.Roles) == 0 && len(r.Groups) == 0 && len(r.Organisations) == 0
 }
 
-// FactorPolicy says which second factors there are, and who needs one. The zero value has none.
+// FactorPolicy says which factors there are besides passwords, and who needs two. The zero value has none.
 type FactorPolicy struct {
 	// Required says who needs a second factor.
 	Required FactorRule
-	// TOTP permits one-time passwords of authenticators (RFC 6238).
+	// TOTP lets people add authenticators for one-time passwords (RFC 6238).
 	TOTP bool
+	// Passkeys lets people add passkeys. RelyingParty is the RP ID of passkeys (WebAuthn Level 3 §4); empty: browsers offer none here.
+	Passkeys     bool
+	RelyingParty string
 	// Name is what authenticators show beside the account.
 	Name string
 	// TrustedProviders verify second factors themselves. Required does not hold for their users.
 	TrustedProviders []string
 }
 
+// CanAdd reports whether people can add a factor.
+func (p *FactorPolicy) CanAdd() bool { return p.TOTP || p.Passkeys }
+
 // Factors are the second factors with which people sign in. Its fields are set before use.
 type Factors struct {
 	FactorPolicy
 	Families *families.Families
+	// Post tells users of changes of their factors; nil: nobody is told.
+	Post *mail.Post
 }
 
 // Demand is what a sign-in needs beyond the first factor.
@@ -93,7 +102,7 @@ func (fa *Factors) DemandOf(ctx context.Context, who SignedIn, wanted bool) (Dem
 		return NothingMore, err
 	case slices.ContainsFunc(own, (*store.Factor).IsSecond):
 		return AskFactor, nil
-	case (required || wanted) && fa.TOTP:
+	case (required || wanted) && fa.CanAdd():
 		return AskEnrolment, nil
 	}
 	return NothingMore, nil
@@ -142,7 +151,7 @@ func (fa *Factors) Prove(ctx context.Context, who *SignedIn, typed oauth.Secret)
 	if err != nil {
 		return "", err
 	}
-	who.complete(now, amrOTP)
+	who.Complete(amrOTP, now)
 	return kind, nil
 }
 
@@ -171,8 +180,9 @@ func (fa *Factors) attempt(ctx context.Context, userID string, now time.Time, pr
 	return err
 }
 
-// complete makes a sign-in one of two factors. Its time stays that of the first, but for a provider that did not state one.
-func (s *SignedIn) complete(now time.Time, method string) {
+// Complete makes a sign-in one of two factors, the second by that method (RFC 8176 §2). Its time stays that of the first, but for a provider
+// that did not state one.
+func (s *SignedIn) Complete(method string, now time.Time) {
 	if s.AuthTime.IsZero() && s.Session == "" {
 		s.AuthTime = now
 	}
@@ -196,7 +206,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 		case f.Kind == store.TOTP && len(code) == int(totpDigits):
 			return store.TOTP, fa.proveTOTP(ctx, f, code, now)
 		case f.Kind == store.RecoveryCodes && len(code) == recoveryCodeLength:
-			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, f, code, now)
+			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, user, f, code, now)
 		}
 	}
 	return "", errWrongCode
@@ -204,7 +214,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 
 // proveTOTP verifies a code of an authenticator, and records that it was used.
 func (fa *Factors) proveTOTP(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, ownerOf(f), oauth.NewSecret(string(f.Data)))
+	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, OwnerOf(f), oauth.NewSecret(string(f.Data)))
 	if err != nil {
 		return oauth.AsError(fmt.Errorf("opening factor %s: %w", f.ID, err))
 	}
@@ -231,8 +241,8 @@ func (fa *Factors) matchOnce(ctx context.Context, id, secret, code string, now t
 	return err
 }
 
-// ownerOf returns what the secret of a factor is sealed to, so that a row of one user is worthless as a row of another.
-func ownerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
+// OwnerOf returns what the data of a factor is sealed to, so that a row of one user is worthless as a row of another.
+func OwnerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
 
 // Recovery codes.
 const (
@@ -256,9 +266,9 @@ func newRecoveryCodes() (codes []oauth.Secret, digests []byte, err error) {
 	return codes, digests, err
 }
 
-// spendRecoveryCode deletes a code, or returns errWrongCode.
-func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	digest := sha256.Sum256([]byte(code))
+// spendRecoveryCode deletes a code and tells the user, or returns errWrongCode.
+func (fa *Factors) spendRecoveryCode(ctx context.Context, user *store.User, f *store.Factor, code string, now time.Time) error {
+	digest, remaining := sha256.Sum256([]byte(code)), 0
 	err := fa.Families.Store.ChangeFactor(ctx, f.ID, func(f *store.Factor) error {
 		var left [][]byte
 		if err := json.Unmarshal(f.Data, &left); err != nil {
@@ -270,11 +280,14 @@ func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code 
 			return errWrongCode
 		}
 		data, err := json.Marshal(left)
-		f.Data, f.LastUsedAt = data, now
+		f.Data, f.LastUsedAt, remaining = data, now, len(left)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return errWrongCode
+	}
+	if err == nil {
+		fa.Post.Notify(ctx, user, mail.RecoveryCodeUsed, strconv.Itoa(remaining))
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func (s *housekeeping) Sizes(ctx context.Context) (sizes store.Sizes, err error)
 		rows     *int64
 	}{
 		{"families", 0, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
-		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users},
+		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users}, {"mails", 0, &sizes.Mails},
 	} {
 		rows, err := s.rows(ctx, table.name)
 		if err != nil {

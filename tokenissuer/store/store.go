@@ -18,6 +18,8 @@ var (
 	ErrEmailTaken error = emailTakenError{}
 	// ErrInUse is returned when an organisation that still has users is to be removed.
 	ErrInUse = errors.New("it still has users")
+	// ErrFull is returned when no more records of a kind may be added.
+	ErrFull = errors.New("the queue is full")
 	// ErrLastWayIn is returned when an identity is to be unlinked from a user who could not sign in without it.
 	ErrLastWayIn = errors.New("the user could not sign in any more")
 )
@@ -45,7 +47,7 @@ func (RemovedError) Is(target error) bool { return target == ErrTaken }
 // IsAnswer reports whether err is one of the sentinel errors of this package, which describe the stored state. Any other error means that
 // the store could not do what it was asked to do.
 func IsAnswer(err error) bool {
-	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrLastWayIn} {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrFull, ErrLastWayIn} {
 		if errors.Is(err, answer) {
 			return true
 		}
@@ -78,6 +80,7 @@ type Store struct {
 	Families     FamilyStore
 	Devices      DeviceStore
 	Logouts      LogoutStore
+	Mails        MailStore
 	Keys         KeyStore
 	Revocations  RevocationStore
 	Declarations DeclarationStore
@@ -299,7 +302,7 @@ const (
 
 // Sizes are the numbers of records in a store.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users int64
+	Families, Revocations, Requests, Clients, Users, Mails int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.
