@@ -46,6 +46,8 @@ const (
 	AuthorizationPending ErrorCode = "authorization_pending"
 	SlowDown             ErrorCode = "slow_down"
 	ExpiredToken         ErrorCode = "expired_token"
+	// DeviceDenied: the user refused a device. It is sent as access_denied.
+	DeviceDenied ErrorCode = "device_denied"
 	// The refusals of the operation by which an organisation's administrator obtains tokens.
 	UserContextRequired  ErrorCode = "user_context_required"
 	AdminRequired        ErrorCode = "admin_required"
@@ -223,6 +225,7 @@ var descriptions = map[ErrorCode]string{
 
 	AuthorizationPending: "The user has not decided yet.",
 	SlowDown:             "The user has not decided yet. Wait 5 seconds longer between requests from now on.",
+	DeviceDenied:         "The resource owner or authorization server denied the request.",
 	ExpiredToken:         "The device code has expired. Start again.",
 
 	UserContextRequired:  "This operation needs an access token that acts for a user.",

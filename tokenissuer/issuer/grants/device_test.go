@@ -226,7 +226,7 @@ func TestD7ADeniedDevice(t *testing.T) {
 	tokentest.WantCode(t, f.Deny(t.Context(), &r, session), oauth.Denied)
 	for range 2 {
 		_, err := f.poll(f.Server, "tv", d)
-		wantReason(t, err, oauth.Denied, "denied_by_user")
+		wantReason(t, err, oauth.DeviceDenied, "denied_by_user")
 	}
 	_, err := f.Approve(t.Context(), &r, f.client("tv"), session, r.Scopes)
 	wantReason(t, err, oauth.InvalidRequest, oauth.ErrDecided.Reason)
@@ -258,7 +258,7 @@ func TestD8TwoTabsDecideAtOnce(t *testing.T) {
 		_, err := f.poll(other, "tv", d)
 		switch {
 		case errs[0] == nil && errors.Is(errs[1], oauth.ErrDecided) && err == nil:
-		case errors.Is(errs[0], oauth.ErrDecided) && oauth.AsError(errs[1]).Code == oauth.Denied && oauth.AsError(err).Code == oauth.Denied:
+		case errors.Is(errs[0], oauth.ErrDecided) && oauth.AsError(errs[1]).Code == oauth.Denied && oauth.AsError(err).Code == oauth.DeviceDenied:
 		default:
 			t.Fatalf("allow: %v, deny: %v, the device: %v", errs[0], errs[1], err)
 		}

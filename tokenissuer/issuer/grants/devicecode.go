@@ -18,7 +18,7 @@ var (
 	errPending       = oauth.NewError(oauth.AuthorizationPending, "device_undecided")
 	errTooSoon       = oauth.NewError(oauth.SlowDown, "device_polls_too_often")
 	errDeviceExpired = oauth.NewError(oauth.ExpiredToken, "device_code_expired")
-	errDeviceDenied  = oauth.NewError(oauth.Denied, "denied_by_user")
+	errDeviceDenied  = oauth.NewError(oauth.DeviceDenied, "denied_by_user")
 )
 
 // errDecided ends a poll of an authorization that a person has decided.
