@@ -312,5 +312,5 @@ func (h *authorizationPages) sendAnswer(w http.ResponseWriter, r *http.Request, 
 	for _, p := range answer.Parameters {
 		page.Fields = append(page.Fields, pages.Field{Name: p.Name, Value: p.Value})
 	}
-	return h.browser.showUnder(w, r, h.browser.pages.FormPostPolicy(target.Origin()), http.StatusOK, "", page)
+	return h.browser.show(w, r, http.StatusOK, "", page, target.Origin())
 }

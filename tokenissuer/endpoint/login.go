@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 // signInPages are the sign-in page and its form.
@@ -63,6 +64,9 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 			return requests.Invalid("provider_unknown")
 		}
 		return h.providers.sendToProvider(w, r, pending.walk(v), pending.sealed, p, v.session != nil || f.Get("choose") != "")
+	}
+	if answer := f.Secret("passkey"); !answer.IsEmpty() && h.methods.Passkeys != nil {
+		return h.signInWithPasskey(w, r, v, pending, answer, nonce)
 	}
 	if h.methods.WithoutPasswords {
 		return requests.Invalid("password_sign_in_off")
@@ -231,9 +235,69 @@ func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k wal
 	if e.Code != oauth.InvalidGrant {
 		status = answers.SetStatusHeaders(w, err)
 	}
-	page := h.signInPage(k, sealed)
+	page, err := h.signInPage(k, sealed)
+	if err != nil {
+		return err
+	}
 	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.methods.title(provider)
 	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
+}
+
+// signInWithPasskey verifies a passkey alone and continues with the pending request.
+func (h *signInPages) signInWithPasskey(w http.ResponseWriter, r *http.Request, v visit, p pending, answer oauth.Secret, nonce string) error {
+	who, used, err := h.methods.Passkeys.SignIn(r.Context(), answer, webauthn.Visit{Browser: v.browser}, h.audit.Address(r))
+	if err == nil {
+		h.audit.passkeyUsed(r, who.User, used)
+		return h.proceed(w, r, v, p, who, nonce)
+	}
+	e := oauth.AsError(err)
+	notice := passkeyNotices[e.Reason]
+	switch {
+	case notice != pages.NoNotice:
+	case e.Code == oauth.InvalidGrant:
+		notice = pages.WrongPasskey
+	case e.Code == oauth.RateLimited:
+		notice = pages.TooManyAttempts
+	default:
+		return err
+	}
+	h.counters.Refused(loginEndpoint, e)
+	h.audit.Refused(r, "sign-in refused", err, passkeyFields(used)...)
+	status := http.StatusOK // pages with an error notice are a 200
+	if e.Code == oauth.RateLimited {
+		status = answers.SetStatusHeaders(w, err)
+	}
+	k := p.walk(v)
+	page, err := h.signInPage(k, p.sealed)
+	if err == nil && notice == pages.UnknownPasskey {
+		page.Passkey.Unknown, err = h.methods.Passkeys.Unknown(used.Credential)
+	}
+	if err != nil {
+		return err
+	}
+	page.Notice, page.RetryAfter = notice, e.RetryAfter
+	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
+}
+
+// passkeyNotices are the notices for the reasons for which a passkey is refused. Others have the same notice.
+var passkeyNotices = map[string]pages.Notice{
+	webauthn.ErrUnknown.Reason: pages.UnknownPasskey, webauthn.ErrExpired.Reason: pages.ExpiredPasskey,
+	webauthn.ErrNotAlone.Reason: pages.PasskeyNotAlone, webauthn.ErrTooMany.Reason: pages.TooManyPasskeys,
+}
+
+// passkeyUsed records what is odd about a passkey that was used.
+func (a *Audit) passkeyUsed(r *http.Request, user *store.User, used webauthn.Used) {
+	if used.WentBack {
+		a.Suspected(r, "counter of a passkey went back", zap.String("subject", user.ID), zap.String("factor", used.ID))
+	}
+}
+
+// passkeyFields returns the audit fields of a refused passkey.
+func passkeyFields(used webauthn.Used) []zap.Field {
+	if used.ID == "" {
+		return nil
+	}
+	return []zap.Field{zap.String("factor", used.ID)}
 }
 
 // showSignIn shows the sign-in page, or sends the browser to the user's provider.
@@ -242,7 +306,10 @@ func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk,
 	if p := h.providerFor(r, k); p != nil {
 		return h.providers.sendToProvider(w, r, k, sealed, p, false)
 	}
-	page := h.signInPage(k, sealed)
+	page, err := h.signInPage(k, sealed)
+	if err != nil {
+		return err
+	}
 	switching := h.browser.pageParameter(r, switchAccount) != ""
 	if k.fresh && k.visit.session != nil {
 		page.Notice = pages.SignInAgain
@@ -260,7 +327,7 @@ func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk,
 	return h.browser.show(w, r, http.StatusOK, k.locales(), page, h.methods.formTargets(k)...)
 }
 
-func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
+func (h *signInPages) signInPage(k walk, sealed oauth.Secret) (pages.SignIn, error) {
 	page := pages.SignIn{
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.signIns.TakesUsernames(),
@@ -272,7 +339,11 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		page.ClientName = k.target.Host() // users know the host that they have opened
 		page.NoteFor = pages.NoteFor{Host: page.ClientName}
 	}
-	return page
+	var err error
+	if passkeys := h.methods.Passkeys; passkeys != nil && passkeys.Alone {
+		page.Passkey.Request, err = passkeys.SignInRequest(webauthn.Visit{Browser: k.visit.browser})
+	}
+	return page, err
 }
 
 // locales returns the languages that the client requested.

@@ -32,8 +32,9 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
 	ProviderSignIns, HalfSignIns cipher.AEAD
-	// Factors seals the secrets of users' authenticators in the store.
-	Factors cipher.AEAD
+	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
+	// tokens of identity providers there. Challenges seals the challenges of passkeys.
+	Factors, ProviderTokens, Challenges cipher.AEAD
 	// Mails seals the letters that wait in the store.
 	Mails cipher.AEAD
 }
@@ -51,6 +52,7 @@ const (
 	registrations
 	jtiMACs
 	forms
+	userHandles
 )
 
 // derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
@@ -64,10 +66,15 @@ var derivedLabels = [...]string{
 	registrations: "registration access token",
 	jtiMACs:       "tag of access tokens",
 	forms:         "form",
+	userHandles:   "user handle",
 }
 
 // JTIMAC returns the key of the MACs in the jti of our access tokens.
 func (k *MasterKey) JTIMAC() []byte { return k.derived[jtiMACs] }
+
+// UserHandle returns the user handle of a user's passkeys (WebAuthn Level 3 §14.6.1), from names that identify the user. It has 43
+// characters and does not reveal them.
+func (k *MasterKey) UserHandle(names string) string { return MAC(k.derived[userHandles], names) }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
 	if len(secret) != masterKeyBytes {
@@ -86,7 +93,9 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		label string
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
-		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"}, {&k.Mails, "mail"},
+		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
+		{&k.ProviderTokens, "refresh token of a provider"},
+		{&k.Challenges, "challenge of a passkey"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -47,17 +47,23 @@ func (r FactorRule) IsZero() bool {
 	return !r.Everybody && len(r.Roles) == 0 && len(r.Groups) == 0 && len(r.Organisations) == 0
 }
 
-// FactorPolicy says which second factors there are, and who needs one. The zero value has none.
+// FactorPolicy says which factors there are besides passwords, and who needs two. The zero value has none.
 type FactorPolicy struct {
 	// Required says who needs a second factor.
 	Required FactorRule
-	// TOTP permits one-time passwords of authenticators (RFC 6238).
+	// TOTP lets people add authenticators for one-time passwords (RFC 6238).
 	TOTP bool
+	// Passkeys lets people add passkeys. RelyingParty is the RP ID of passkeys (WebAuthn Level 3 §4); empty: browsers offer none here.
+	Passkeys     bool
+	RelyingParty string
 	// Name is what authenticators show beside the account.
 	Name string
 	// TrustedProviders verify second factors themselves. Required does not hold for their users.
 	TrustedProviders []string
 }
+
+// CanAdd reports whether people can add a factor.
+func (p *FactorPolicy) CanAdd() bool { return p.TOTP || p.Passkeys }
 
 // Factors are the second factors with which people sign in. Its fields are set before use.
 type Factors struct {
@@ -94,9 +100,9 @@ func (fa *Factors) DemandOf(ctx context.Context, who SignedIn, wanted bool) (Dem
 	switch {
 	case err != nil:
 		return NothingMore, err
-	case slices.ContainsFunc(own, isSecond):
+	case slices.ContainsFunc(own, (*store.Factor).IsSecond):
 		return AskFactor, nil
-	case (required || wanted) && fa.TOTP:
+	case (required || wanted) && fa.CanAdd():
 		return AskEnrolment, nil
 	}
 	return NothingMore, nil
@@ -109,9 +115,6 @@ func (fa *Factors) ProofAt(provider string, proof store.Proof) store.Proof {
 	}
 	return proof
 }
-
-// isSecond reports whether a factor alone makes a sign-in one of two factors. Recovery codes are there for the day on which it is lost.
-func isSecond(f *store.Factor) bool { return f.Kind != store.RecoveryCodes }
 
 // Suffices reports whether a family may still act for its user, although the rule may be younger than the family. It holds for families that
 // came of a sign-in of the user.
@@ -148,7 +151,7 @@ func (fa *Factors) Prove(ctx context.Context, who *SignedIn, typed oauth.Secret)
 	if err != nil {
 		return "", err
 	}
-	who.complete(now, amrOTP)
+	who.Complete(amrOTP, now)
 	return kind, nil
 }
 
@@ -191,8 +194,9 @@ func (fa *Factors) attempt(ctx context.Context, userID string, now time.Time, pr
 	return err
 }
 
-// complete makes a sign-in one of two factors. Its time stays that of the first, but for a provider that did not state one.
-func (s *SignedIn) complete(now time.Time, method string) {
+// Complete makes a sign-in one of two factors, the second by that method (RFC 8176 §2). Its time stays that of the first, but for a provider
+// that did not state one.
+func (s *SignedIn) Complete(method string, now time.Time) {
 	if s.AuthTime.IsZero() && s.Session == "" {
 		s.AuthTime = now
 	}
@@ -224,7 +228,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 
 // proveTOTP verifies a code of an authenticator, and records that it was used.
 func (fa *Factors) proveTOTP(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, ownerOf(f), oauth.NewSecret(string(f.Data)))
+	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, OwnerOf(f), oauth.NewSecret(string(f.Data)))
 	if err != nil {
 		return oauth.AsError(fmt.Errorf("opening factor %s: %w", f.ID, err))
 	}
@@ -251,8 +255,8 @@ func (fa *Factors) matchOnce(ctx context.Context, id, secret, code string, now t
 	return err
 }
 
-// ownerOf returns what the secret of a factor is sealed to, so that a row of one user is worthless as a row of another.
-func ownerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
+// OwnerOf returns what the data of a factor is sealed to, so that a row of one user is worthless as a row of another.
+func OwnerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
 
 // Recovery codes.
 const (

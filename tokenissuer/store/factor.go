@@ -28,8 +28,8 @@ type Factor struct {
 	Kind          FactorKind
 	// Name is the name that the user gave it.
 	Name string
-	// Data is the sealed secret of TOTP, the digests of RecoveryCodes that were not used, or the public key of a Passkey. Package signin
-	// reads it.
+	// Data is the sealed secret of TOTP, the digests of RecoveryCodes that were not used, or the sealed public key of a Passkey. Packages
+	// signin and webauthn read it.
 	Data []byte
 	// Credential is the credential id of a Passkey in base64url; empty for other kinds.
 	Credential string
@@ -40,6 +40,9 @@ type Factor struct {
 
 // IsOf reports whether the factor belongs to u: a user with its UserID who is the person it was added for.
 func (f *Factor) IsOf(u *User) bool { return f.UserID == u.ID && f.DeclaredEmail == u.DeclaredEmail() }
+
+// IsSecond reports whether the factor alone makes a sign-in one of two factors. Recovery codes are there for the day on which it is lost.
+func (f *Factor) IsSecond() bool { return f.Kind != RecoveryCodes }
 
 // FactorStore stores factors. RemoveUser deletes those of the user, and AddUser deletes those of a former owner of the id.
 type FactorStore interface {

@@ -2,7 +2,10 @@
 // depend on requests. Their texts are in the package words; settings.go is what an operator can change.
 package pages
 
-import "time"
+import (
+	"html/template"
+	"time"
+)
 
 // Form holds the common fields of all forms.
 type Form struct {
@@ -44,7 +47,7 @@ const (
 // ProviderNotices are the notices about a provider.
 var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
-// SignIn asks for e-mail address and password (fields `email` and `password`), or for a provider (`provider`).
+// SignIn asks for e-mail address and password (fields `email` and `password`), for a passkey (`passkey`), or for a provider (`provider`).
 type SignIn struct {
 	Form   Form
 	Notice Notice
@@ -63,7 +66,18 @@ type SignIn struct {
 	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
 	NoteFor    NoteFor
+	// Passkey offers a sign-in with a passkey.
+	Passkey PasskeySignIn
 }
+
+// PasskeySignIn is what the script of the sign-in page says to the browser about passkeys, as JSON. The zero value offers none.
+type PasskeySignIn struct {
+	// Request is what it asks for. Unknown is the passkey that the notice UnknownPasskey concerns, or empty.
+	Request, Unknown string
+}
+
+// Script returns the script, if the page offers a passkey.
+func (s SignIn) Script() template.JS { return scriptFor(s.Passkey.Request) }
 
 // Provider is an identity provider at which people sign in.
 type Provider struct {
@@ -118,6 +132,9 @@ const (
 	TokenEnded Done = "token"
 	// FactorRemoved: a second factor no longer belongs to the user.
 	FactorRemoved Done = "factor"
+	// FactorAdded: a passkey was added to others. FactorRenamed: it has another name.
+	FactorAdded   Done = "factor_added"
+	FactorRenamed Done = "factor_renamed"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with

@@ -24,6 +24,10 @@ func samples(fill func(field string) string) map[string]Page {
 		"signin provider alone": SignIn{
 			Form: form, WithoutPasswords: true, Providers: []Provider{{"corp", fill("title")}}, Notice: ProviderUnavailable, AtProvider: fill("title"),
 		},
+		"signin passkey": SignIn{Form: form, Passkey: PasskeySignIn{Request: fill("request")}},
+		"signin passkey unknown": SignIn{
+			Form: form, Passkey: PasskeySignIn{Request: fill("request"), Unknown: fill("unknown")}, Notice: UnknownPasskey, Providers: []Provider{{"corp", fill("title")}},
+		},
 		"consent": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
 			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
@@ -82,9 +86,29 @@ func samples(fill func(field string) string) map[string]Page {
 			Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{List: []Factor{{ID: fill("id"), Kind: "totp", Since: since}}, SignIn: true},
 		},
 		"account no factors": Account{Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{CanAdd: true}},
-		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
-		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: WrongCode},
-		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: TooManyCodes, RetryAfter: time.Minute},
+		"account passkeys": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Done: FactorRenamed, Factors: &Factors{
+				List: []Factor{
+					{ID: fill("id"), Kind: "passkey", Name: fill("factor name"), Since: since, LastUsed: since.AddDate(0, 1, 0)},
+					{ID: "old", Kind: "passkey", Since: since, Elsewhere: true}, {ID: "codes", Kind: "recovery_codes", Since: since, Left: 10},
+				},
+				CanAdd: true, CanAddPasskey: true, CanRenew: true, Accepted: fill("accepted"),
+			},
+		},
+		"account passkeys locked": Account{Form: form, User: fill("user"), Email: fill("email"), Done: FactorAdded, Factors: &Factors{
+			List: []Factor{{ID: fill("id"), Kind: "passkey", Name: fill("factor name"), Since: since}}, SignIn: true, CanAddPasskey: true, Accepted: fill("accepted"),
+		}},
+		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true},
+		"factor recovery":    SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
+		"factor passkey":     SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Passkey: fill("request")},
+		"factor passkey too": SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Passkey: fill("request"), Authenticator: true, Notice: WrongPasskey},
+		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true, Notice: WrongCode},
+		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true, Notice: TooManyCodes, RetryAfter: time.Minute},
+		"enrolment passkey":  Enrolment{Form: form, Passkey: fill("request"), CancelURL: fill("cancel"), Required: true, Notice: TooManyPasskeys},
+		"enrolment passkey or code": Enrolment{
+			Form: form, Passkey: fill("request"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true,
+		},
+		"codes of the first": Codes{Codes: []string{fill("code")}, ContinueURL: fill("continue"), Added: true, Passkey: true},
 		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
 		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
@@ -147,7 +171,7 @@ func states(fill func(field string) string) map[string]Page {
 	return all
 }
 
-var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh, WrongPasskey, UnknownPasskey, ExpiredPasskey, PasskeyNotAlone}
 
 var problemCodes = []ProblemCode{
 	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,

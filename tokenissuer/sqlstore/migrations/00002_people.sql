@@ -17,5 +17,21 @@ CREATE INDEX factors_by_user ON factors (user_id);
 CREATE UNIQUE INDEX factors_once ON factors (user_id, kind) WHERE kind <> 'passkey';
 CREATE UNIQUE INDEX factors_by_credential ON factors (credential) WHERE credential <> '';
 
+-- The newest refresh token of the provider, sealed, with which it is asked what has become of the person. Empty: none is kept.
+ALTER TABLE identities ADD COLUMN refresh_token TEXT NOT NULL DEFAULT '';
+
+-- Mails that wait to be sent. sealed is the letter, encrypted under the master key. A node that sends one makes it due later first.
+CREATE TABLE mails (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    recipient  TEXT    NOT NULL,
+    sealed     BYTEA   NOT NULL,
+    created_at BIGINT  NOT NULL,
+    due_at     BIGINT  NOT NULL,
+    expires_at BIGINT  NOT NULL,
+    attempts   INTEGER NOT NULL
+);
+CREATE INDEX mails_by_due ON mails (due_at);
+CREATE INDEX mails_by_recipient ON mails (recipient);
+
 -- A build that knows no factors would let people in with a password alone.
 UPDATE counters SET position = 2 WHERE name IN ('newest_schema', 'oldest_schema');
