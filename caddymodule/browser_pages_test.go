@@ -57,6 +57,12 @@ func TestBrowserFlow(t *testing.T) {
 
 // looksSite throttles sign-ins after three failures and has an application with long names.
 var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "client house {", `totp
+		client tv {
+			name "Acme television"
+			type public
+			grants urn:ietf:params:oauth:grant-type:device_code
+			scopes public trusted
+		}
 		client long {
 			name "Donaudampfschifffahrtsgesellschaftskapitänsmützenverwaltung für Mitarbeitende"
 			type public

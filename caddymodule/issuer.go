@@ -81,7 +81,7 @@ func (s *service) newIssuer(clientKeys *fetch.KeySets) *issuer.Parts {
 	limits.Attempts = s.node.Attempts
 	p := issuer.New(s.settings.Issuer, issuer.Node{
 		Keys: s.node.Keys, Verifier: s.node.Verifier, Revocations: s.node.Revocations, Refresh: s.node.Refresh, Now: s.node.StoreTime,
-		Hasher: s.node.Passwords, Limits: limits, Post: s.newPost(),
+		Hasher: s.node.Passwords, Limits: limits, Post: newPost(s),
 	})
 	p.Clients.Keys = clients.NewAssertionKeys(clientKeys, s.documents)
 	p.Clients.Origins = clients.NewOrigins(s.clients, s.node.StoreTime)
@@ -101,7 +101,7 @@ func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
 		s.issuer.Families.Opened = families.Opened{
-			Store: families.StoreOf(st.Store), Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
+			Store: families.StoreOf(st.Store), Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
 			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
 		}
 		if post := s.issuer.SignIns.Post; !post.IsOff() {

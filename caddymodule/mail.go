@@ -22,8 +22,8 @@ var mailsSent = prometheus.NewCounterVec(prometheus.CounterOpts{
 // lost is the result label of a notice that could not be queued.
 const lost = "lost"
 
-// newPost returns the queue of letters, or nil without `mail`. serve adds its store.
-func (s *service) newPost() *mail.Post {
+// newPost returns the queue of letters of a configuration, or nil without `mail`. serve adds its store.
+func newPost(s *service) *mail.Post {
 	if s.settings.Mail == nil {
 		return nil
 	}
@@ -33,20 +33,25 @@ func (s *service) newPost() *mail.Post {
 	}}
 }
 
-// mailWriter writes letters as the pages of the configuration are written.
-func (s *service) mailWriter() mail.Writer {
+// mailer sends the letters of a configuration.
+type mailer struct{ service *service }
+
+// writer writes letters as the pages of the configuration are written.
+func (m mailer) writer() mail.Writer {
+	s := m.service
 	return mail.Writer{Words: s.settings.Pages.Catalogues, Brand: s.settings.Pages.Brand(), AccountURL: s.issuer.URL + "/oauth/account"}
 }
 
-// sendMails sends letters, from the time at which the issuer has its store until the configuration ends.
-func (s *service) sendMails() {
+// run sends letters, from the time at which the issuer has its store until the configuration ends.
+func (m mailer) run() {
+	s := m.service
 	select {
 	case <-s.life.ctx.Done():
 		return
 	case <-s.life.started:
 	}
 	worker := &mail.Worker{
-		Post: s.issuer.SignIns.Post, Writer: s.mailWriter(), Sender: s.settings.Mail, Report: s.recordMail,
+		Post: s.issuer.SignIns.Post, Writer: m.writer(), Sender: s.settings.Mail, Report: m.record,
 		StoreFailed: func(err error) {
 			s.logger.Warn("the store does not say, or take, which mails are to be sent: trying again", zap.Error(err))
 		},
@@ -54,9 +59,9 @@ func (s *service) sendMails() {
 	worker.Run(s.life.ctx)
 }
 
-// recordMail counts an attempt to send a letter and logs it. Of several failures of one letter, the first and the last have a level that is
+// record counts an attempt to send a letter and logs it. Of several failures of one letter, the first and the last have a level that is
 // logged by default. The recipient is not named.
-func (s *service) recordMail(r mail.Result) {
+func (m mailer) record(r mail.Result) {
 	mailsSent.WithLabelValues(string(r.Kind), string(r.Outcome)).Inc()
 	level, message := zapcore.WarnLevel, "mail not sent"
 	switch {
@@ -69,18 +74,18 @@ func (s *service) recordMail(r mail.Result) {
 	if r.Err != nil {
 		fields = append(fields, zap.NamedError("cause", r.Err))
 	}
-	s.logger.Log(level, message, fields...)
+	m.service.logger.Log(level, message, fields...)
 }
 
 // sendTest sends a letter at once, past the queue.
-func (s *service) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
+func (m mailer) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
 	if err := mail.CheckAddress(to); err != nil {
 		return admin.MailTest{}, store.InvalidInput(err)
 	}
 	now := time.Now()
-	message := s.mailWriter().Write(store.Mail{ID: oauth.NewID(), To: to, CreatedAt: now}, mail.Letter{Kind: mail.Test, To: to, At: now})
-	test := admin.MailTest{Server: s.settings.Mail.Address()}
-	answer, err := s.settings.Mail.Send(ctx, message)
+	message := m.writer().Write(store.Mail{ID: oauth.NewID(), To: to, CreatedAt: now}, mail.Letter{Kind: mail.Test, To: to, At: now})
+	test := admin.MailTest{Server: m.service.settings.Mail.Address()}
+	answer, err := m.service.settings.Mail.Send(ctx, message)
 	if err != nil {
 		test.Error = err.Error()
 		return test, nil

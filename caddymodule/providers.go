@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	idp "github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 // providers holds the metadata and keys of identity providers, and the results of the last sign-ins.
@@ -77,7 +78,9 @@ func (o *others) hostProviders() (list []gatebrowser.Provider) {
 
 // signInMethods returns the ways in which people sign in at our own issuer.
 func (s *service) signInMethods(o *others) endpoint.SignInMethods {
-	m := endpoint.SignInMethods{WithoutPasswords: !s.settings.SignIn.Password, Accounts: s.accounts(), Directories: make(map[string]string)}
+	m := endpoint.SignInMethods{
+		WithoutPasswords: !s.settings.SignIn.Password, Accounts: s.accounts(), Directories: make(map[string]string), Passkeys: passkeysOf(s),
+	}
 	for _, d := range o.directories {
 		m.Directories[d.Name] = d.Title
 	}
@@ -87,6 +90,19 @@ func (s *service) signInMethods(o *others) endpoint.SignInMethods {
 		})
 	}
 	return m
+}
+
+// passkeysOf returns what asks for passkeys, or nil where browsers offer none.
+func passkeysOf(s *service) *webauthn.RelyingParty {
+	policy := &s.settings.Issuer.Factors
+	u, err := url.Parse(s.settings.Issuer.URL)
+	if err != nil || policy.RelyingParty == "" {
+		return nil
+	}
+	return &webauthn.RelyingParty{
+		ID: policy.RelyingParty, Origin: oauth.OriginOf(u), SignIns: s.issuer.SignIns,
+		Alone: policy.Passkeys && s.settings.SignIn.Password && !s.settings.SignIn.DirectoriesAlone,
+	}
 }
 
 // origin returns the origin to which the provider's button leads.

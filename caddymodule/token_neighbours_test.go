@@ -362,16 +362,16 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	d := openDoor(t, strings.Replace(patient, "http://ADDR {\n", "http://:"+port+" {\n\tbind 127.0.0.1\n", 1))
 	issuer := d.url
 	d.addr, d.url = open, "http://"+open
-	server := fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
+	server := fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"device_authorization_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
 		`"scopes_supported":["public","trusted","refresh_token","offline_access","groups","orders.read"],"response_types_supported":["code"],`+
-		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token","urn:ietf:params:oauth:grant-type:token-exchange"],`+
+		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token","urn:ietf:params:oauth:grant-type:token-exchange","urn:ietf:params:oauth:grant-type:device_code"],`+
 		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt","none"],`+
 		`"revocation_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt","none"],`+
 		`"introspection_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt"],`+
 		`"token_endpoint_auth_signing_alg_values_supported":ALGS,"revocation_endpoint_auth_signing_alg_values_supported":ALGS,"introspection_endpoint_auth_signing_alg_values_supported":ALGS,`+
 		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true,`+
 		`"ui_locales_supported":["en","de","es","fr"]}`,
-		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
+		issuer, issuer+"/oauth/authorize", issuer+"/oauth/token", issuer+"/oauth/device_authorization", issuer+"/oauth/jwks", issuer+"/oauth/revoke", issuer+"/oauth/introspect")
 	server = strings.ReplaceAll(server, "ALGS", `["ES256","RS256","EdDSA","ES384","ES512","RS384","RS512","PS256","PS384","PS512","Ed25519"]`)
 	resource := fmt.Sprintf(`{"resource":%q,"authorization_servers":[%q],"scopes_supported":["public","trusted","groups","orders.read"],"bearer_methods_supported":["header"]}`, issuer, issuer)
 	for path, want := range map[string]string{

@@ -33,9 +33,10 @@ var http = []string{
 
 var (
 	host     = []string{"github.com/caddyserver/caddy/v2", "go.uber.org/zap"}
-	database = []string{"database/sql", "database/sql/driver", "modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/jackc/pgx/v5"}
-	// core has no HTTP, SQL, Caddy or logger; client may send HTTP requests.
-	core   = slices.Concat(http, host, database)
+	database = []string{"database/sql", "modernc.org/sqlite", "github.com/pressly/goose/v3", "github.com/jackc/pgx/v5"}
+	// core has no HTTP, SQL, Caddy or logger; client may send HTTP requests. A library of a client may use google/uuid, which implements
+	// interfaces of database/sql/driver.
+	core   = slices.Concat(http, host, database, []string{"database/sql/driver"})
 	client = slices.Concat(host, database)
 )
 
@@ -74,7 +75,8 @@ var rooms = []room{
 	{name: "tokenissuer/clients", others: []string{jsonv2}, without: core},
 	{name: "tokenissuer/clientmetadata", others: []string{jsonv2}, without: client},
 	{name: "tokenissuer/signin", others: []string{"github.com/boombuler/barcode/qr", "github.com/pquerna/otp"}, without: core},
-	{name: "tokenissuer/ldap", others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"}, without: []string{"database/sql", caddy, zap}},
+	{name: "tokenissuer/webauthn", others: []string{"github.com/go-webauthn/webauthn/protocol"}, without: client},
+	{name: "tokenissuer/ldap", others: []string{"github.com/go-asn1-ber/asn1-ber", "github.com/go-ldap/ldap/v3"}, without: client},
 	{name: "tokenissuer/upstream", others: []string{jsonv2, "github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"}, without: client},
 	{name: "tokenissuer/issuer", others: []string{jsonv2}, without: core},
 	{name: "tokenissuer/issuer/grants", without: core},
@@ -95,7 +97,7 @@ var rooms = []room{
 	{name: "caddymodule/gate/mcp", others: []string{caddy, jsonv2}},
 	{name: "caddymodule/gate/browser", others: []string{caddy, zap}},
 	{name: "caddymodule/gate", others: []string{caddy, "cel.dev/cel-go", jsonv2, prometheus, zap, "golang.org/x/net"}},
-	{name: "caddymodule/configuration", others: []string{caddy, jsonv2, zap}},
+	{name: "caddymodule/configuration", others: []string{caddy, jsonv2, "golang.org/x/net/publicsuffix", zap}},
 	{name: "caddymodule/coverage", others: []string{caddy}},
 	{name: "caddymodule/admin", others: []string{caddy, jsonv2, prometheus, zap}},
 	{name: "caddymodule/command", others: []string{caddy, jsonv2, "github.com/spf13/cobra", zap, "golang.org/x/term"}},
@@ -108,10 +110,12 @@ var rooms = []room{
 	{name: "internal/promises", tests: true},
 	{name: "internal/faultproxy", tests: true},
 	{name: "internal/ldaptest", tests: true, others: []string{"github.com/go-ldap/ldap/v3"}},
+	{name: "internal/mailtest", tests: true, others: []string{"github.com/emersion/go-smtp", "github.com/emersion/go-sasl"}},
 	{name: "internal/pgtest", tests: true, others: []string{"github.com/jackc/pgx/v5"}},
 	{name: "internal/tokentest", tests: true, others: []string{"github.com/c2sp/wycheproof"}},
 	{name: "internal/issuertest", tests: true, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{name: "internal/teststore", tests: true},
+	{name: "internal/passkeytest", tests: true},
 	{name: "internal/testkeys", tests: true},
 	{name: "rig", tests: true, others: []string{caddy, "golang.org/x/crypto", "golang.org/x/net"}},
 }

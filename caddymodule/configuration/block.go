@@ -72,6 +72,9 @@ type Block struct {
 	Users []User `json:"users,omitempty"`
 	// SignIn lists the ways to sign in. Default: with a password of ours.
 	SignIn *SignIn `json:"sign_in,omitempty"`
+	// Passkeys are the settings of passkeys (WebAuthn). Default: people sign in with them where they sign in with a password of ours or a
+	// directory's, and the issuer is https or on localhost, and no IP address.
+	Passkeys *Passkeys `json:"passkeys,omitempty"`
 	// TOTP lets people add authenticators for one-time passwords (RFC 6238) as a second factor. Default: they cannot.
 	TOTP bool `json:"totp,omitempty"`
 	// SecondFactor says who needs a second factor. Default: those who have added one.
@@ -113,6 +116,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"openid":            with(&b.OpenID, at, parseOpenID),
 		"organisation":      b.parseOrganisation,
 		"pages":             with(&b.Pages, at, parsePages),
+		"passkeys":          with(&b.Passkeys, at, parsePasskeys),
 		"password_grant":    with(&b.PasswordGrant, at, parsePasswordGrant),
 		"personal_tokens":   with(&b.PersonalTokens, at, parsePersonalTokens),
 		"pkce":              checkedText(&b.PKCE, oauth.CheckPKCE),
@@ -255,7 +259,7 @@ func (b *Block) needsIssuer() []need {
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
-		{"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil}, {"mail", b.Mail != nil},
+		{"passkeys", b.Passkeys != nil}, {"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil}, {"mail", b.Mail != nil},
 		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }

@@ -63,11 +63,14 @@ func readFactors(b *Block, s *Settings, at *Sources) error {
 			}
 		}
 	}
+	if err := b.Passkeys.read(s, at); err != nil {
+		return err
+	}
 	c := b.SecondFactor
 	if c == nil {
 		return nil
 	}
-	if !b.TOTP {
+	if !policy.CanAdd() {
 		return at.At(errors.New("second_factor: there is none that people could add: write `totp`"), "second_factor")
 	}
 	for _, role := range c.Roles {

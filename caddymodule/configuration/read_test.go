@@ -203,7 +203,41 @@ func TestW35WhoNeedsAFactorAddsUp(t *testing.T) {
 		},
 		"second_factor required everybody\npages {\nname Acme\n}\ntotp": {TOTP: true, Name: "Acme", Required: signin.FactorRule{Everybody: true}},
 	} {
-		s, err := read(withIssuer(lines))
+		s, err := read(withIssuer("passkeys off\n" + lines))
+		want.RelyingParty = "a.example"
+		if err != nil || !reflect.DeepEqual(s.Issuer.Factors, want) {
+			t.Errorf("%q: %+v, %v, want %+v", lines, s.Issuer.Factors, err, want)
+		}
+	}
+}
+
+// TestW67WherePasskeysAre: an issuer whose host is a domain, with https or localhost, and a page of ours that asks for passwords → passkeys
+// for its host, or for the parent domain that is written; another issuer, or `passkeys off` → nobody adds one; providers alone → only where
+// it is written.
+func TestW67WherePasskeysAre(t *testing.T) {
+	for lines, want := range map[string]signin.FactorPolicy{
+		"issuer https://auth.example.com":                                                           {Passkeys: true, RelyingParty: "auth.example.com"},
+		"issuer https://auth.example.com:8443/a":                                                    {Passkeys: true, RelyingParty: "auth.example.com"},
+		"issuer https://Auth.Example.com\npasskeys":                                                 {Passkeys: true, RelyingParty: "auth.example.com"},
+		"issuer http://localhost:8080":                                                              {Passkeys: true, RelyingParty: "localhost"},
+		"issuer http://auth.localhost":                                                              {Passkeys: true, RelyingParty: "auth.localhost"},
+		"issuer http://127.0.0.1:8080":                                                              {},
+		"issuer https://192.0.2.1":                                                                  {},
+		"issuer https://[2001:db8::1]":                                                              {},
+		"issuer http://127.0.0.1\npasskeys off":                                                     {},
+		"issuer https://auth.example.com\npasskeys off":                                             {RelyingParty: "auth.example.com"},
+		"issuer https://auth.example.com\npasskeys {\nrelying_party example.com\n}":                 {Passkeys: true, RelyingParty: "example.com"},
+		"issuer https://auth.example.com\npasskeys {\nrelying_party auth.example.com\n}":            {Passkeys: true, RelyingParty: "auth.example.com"},
+		"issuer https://a.b.example.co.uk\npasskeys {\nrelying_party example.co.uk\n}":              {Passkeys: true, RelyingParty: "example.co.uk"},
+		"issuer https://auth.example.com\npasskeys off {\nrelying_party example.com\n}":             {RelyingParty: "example.com"},
+		"issuer https://auth.example.com\nsign_in {\ngithub hub {\nclient a s3cret\n}\n}":           {RelyingParty: "auth.example.com"},
+		"issuer https://auth.example.com\npasskeys\nsign_in {\ngithub hub {\nclient a s3cret\n}\n}": {Passkeys: true, RelyingParty: "auth.example.com"},
+		"issuer https://auth.example.com\nsecond_factor required everybody": {
+			Passkeys: true, RelyingParty: "auth.example.com", Required: signin.FactorRule{Everybody: true},
+		},
+	} {
+		s, err := read(whole(lines))
+		want.Name = "Gatehouse"
 		if err != nil || !reflect.DeepEqual(s.Issuer.Factors, want) {
 			t.Errorf("%q: %+v, %v, want %+v", lines, s.Issuer.Factors, err, want)
 		}

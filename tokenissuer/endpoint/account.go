@@ -52,7 +52,7 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case f.Get("factor") != "":
+	case f.Get("factor") != "" || f.Get("rename_factor") != "":
 		return h.factors.change(w, r, v, f, nonce)
 	case f.Get("change") != "":
 		return h.profile.change(w, r, v, f, nonce)
@@ -106,7 +106,7 @@ func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + strin
 
 // doneBefore returns the notice for the change just made. It accepts only known notices, because a link may contain anything.
 func doneBefore(r *http.Request) pages.Done {
-	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded, pages.FactorRemoved,
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded, pages.FactorRemoved, pages.FactorAdded, pages.FactorRenamed,
 		pages.ProfileSaved, pages.PasswordChanged, pages.AddressAsked, pages.AddressChanged} {
 		if r.URL.RawQuery == doneQuery+string(d) {
 			return d

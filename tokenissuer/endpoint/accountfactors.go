@@ -12,22 +12,30 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 // accountFactors is the section of the account page with the user's second factors.
 type accountFactors struct {
 	factors *signin.Factors
-	audit   *Audit
-	browser *browser
+	// passkeys is nil where browsers offer none.
+	passkeys *webauthn.RelyingParty
+	audit    *Audit
+	browser  *browser
 }
 
 // section returns the section, or nil where the user has no factors and can add none.
 func (h *accountFactors) section(r *http.Request, v visit) (*pages.Factors, error) {
 	own, err := h.factors.Of(r.Context(), v.session.User)
-	if err != nil || len(own) == 0 && !h.factors.TOTP {
+	if err != nil || len(own) == 0 && !h.factors.CanAdd() {
 		return nil, err
 	}
-	page := &pages.Factors{SignIn: !h.mayChange(v.session, own), CanAdd: h.factors.TOTP}
+	page := &pages.Factors{SignIn: !h.mayChange(v.session, own), CanAdd: h.factors.TOTP, CanAddPasskey: h.passkeys.CanAdd(own)}
+	if h.passkeys != nil {
+		if page.Accepted, err = h.passkeys.Accepted(v.session.User, own); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range own {
 		shown := pages.Factor{ID: f.ID, Kind: string(f.Kind), Name: f.Name, Since: f.CreatedAt, LastUsed: f.LastUsedAt}
 		switch f.Kind {
@@ -35,6 +43,8 @@ func (h *accountFactors) section(r *http.Request, v visit) (*pages.Factors, erro
 			shown.Left = signin.CodesLeft(f)
 		case store.TOTP:
 			page.CanAdd = false
+		case store.Passkey:
+			shown.Elsewhere = h.passkeys == nil || !h.passkeys.IsUsable(f)
 		}
 		page.List = append(page.List, shown)
 	}
@@ -47,7 +57,8 @@ func (h *accountFactors) mayChange(s *signin.Session, own []*store.Factor) bool 
 	return h.browser.isRecent(s) && (s.Family.SignIn.Proof.ACR == oauth.TwoFactorACR || !slices.ContainsFunc(own, (*store.Factor).IsSecond))
 }
 
-// change processes the forms of the section: the field `factor` is `sign_in`, `add`, `codes`, or the id of a factor to remove.
+// change processes the forms of the section: the field `factor` is `sign_in`, `add`, `add_passkey`, `codes`, or the id of a factor to remove, or
+// the field `rename_factor` is one to rename.
 func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, nonce string) error {
 	user := v.session.User
 	own, err := h.factors.Of(r.Context(), user)
@@ -55,7 +66,7 @@ func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit,
 		return err
 	}
 	what := f.Get("factor")
-	if what == "add" && !h.factors.TOTP {
+	if what == "add" && !h.factors.TOTP || what == "add_passkey" && !h.passkeys.CanAdd(own) {
 		return requests.Invalid("account_change_unknown")
 	}
 	if what == "sign_in" || !h.mayChange(v.session, own) {
@@ -64,9 +75,13 @@ func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit,
 	}
 	switch what {
 	case "add":
-		return h.add(w, v, nonce)
+		return h.add(w, v, signin.HalfSignIn{ID: nonce, Secret: signin.NewSecret()})
+	case "add_passkey":
+		return h.add(w, v, signin.HalfSignIn{ID: nonce, Passkey: true})
 	case "codes":
 		return h.renew(w, r, user, own)
+	case "":
+		return h.rename(w, r, user, f.Get("rename_factor"), f.Get("factor_name"))
 	}
 	switch err := h.factors.Remove(r.Context(), user, what); {
 	case errors.Is(err, store.ErrNotFound): // removed in another tab; an unknown id is not logged, because it may be anything else
@@ -79,15 +94,30 @@ func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit,
 	return nil
 }
 
-// add sends the browser to the page on which the user adds an authenticator. The session is the first factor.
-func (h *accountFactors) add(w http.ResponseWriter, v visit, nonce string) error {
+// add sends the browser to the page on which the user adds a passkey or an authenticator, as half says. The session is the first factor.
+func (h *accountFactors) add(w http.ResponseWriter, v visit, half signin.HalfSignIn) error {
 	s := v.session
 	who := signin.SignedIn{User: s.User, Provider: s.Family.SignIn.Provider, AuthTime: s.Family.SignIn.Time, Proof: s.Family.SignIn.Proof}
-	half, err := h.browser.seals.SealHalfSignIn(who, signin.HalfSignIn{ID: nonce, Pending: toFactors, Secret: signin.NewSecret(), Session: s.Family.ID}, v.browser)
+	half.Pending, half.Session = toFactors, s.Family.ID
+	sealed, err := h.browser.seals.SealHalfSignIn(who, half, v.browser)
 	if err != nil {
 		return err
 	}
-	seeOther(w, h.browser.url(addFactorPath, half))
+	seeOther(w, h.browser.url(addFactorPath, sealed))
+	return nil
+}
+
+// rename names a passkey.
+func (h *accountFactors) rename(w http.ResponseWriter, r *http.Request, user *store.User, id, name string) error {
+	switch err := h.factors.Rename(r.Context(), user, id, name); {
+	case errors.Is(err, store.ErrNotFound): // removed in another tab
+		seeOther(w, h.browser.prefix+accountPath)
+		return nil
+	case err != nil:
+		return err
+	}
+	h.audit.Accepted(r, "factor renamed", zap.String("subject", user.ID), zap.String("factor", id))
+	seeOther(w, h.browser.prefix+doneURL(pages.FactorRenamed))
 	return nil
 }
 

@@ -35,7 +35,7 @@ type visit struct {
 // sign-in and of links are bound only to the browser, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	switch action {
-	case loginPath, factorPath, addFactorPath, linkPath, forgottenPath, signUpPath:
+	case loginPath, factorPath, addFactorPath, linkPath, forgottenPath:
 		return ""
 	}
 	if v.session == nil {

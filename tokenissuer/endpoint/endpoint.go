@@ -102,10 +102,11 @@ func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters C
 
 // addTokens adds the endpoints for programs.
 func (h *Handler) addTokens(p *issuer.Parts, tokens *grants.Grants, audit *Audit) {
-	t := &tokenEndpoints{clients: p.Clients, grants: tokens, issued: p.Issued, audit: audit, counters: h.counters}
+	t := &tokenEndpoints{clients: p.Clients, authorizations: p.Authorizations, grants: tokens, issued: p.Issued, audit: audit, counters: h.counters}
 	at, json := h.site.prefix, h.browser.refuseJSON
 	h.alias = route{tokenEndpoint, methodsPost, t.tokenAlias, json, sharedWithClients}
 	h.routes[at+"/oauth/token"] = route{tokenEndpoint, methodsPost, t.token, json, sharedWithClients}
+	h.routes[at+deviceAuthorizationPath] = route{"device_authorization", methodsPost, t.authorizeDevice, json, sharedWithClients}
 	h.routes[at+"/oauth/revoke"] = route{"revoke", methodsPost, t.revoke, json, sharedWithClients}
 	h.routes[at+"/oauth/introspect"] = route{"introspect", methodsPost, t.introspect, json, unshared}
 	h.routes[at+"/oauth/token/info"] = route{"token_info", methodsGet, t.tokenInfo, json, unshared}
@@ -123,7 +124,7 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	providers := &providerPages{signIns: parts.SignIns, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
 	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
-	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, signIn: signIn, factors: &accountFactors{parts.SignIns.Factors, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, signIn: signIn, factors: &accountFactors{parts.SignIns.Factors, methods.Passkeys, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
 	h.account.profile = &accountProfile{h.account}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
@@ -134,6 +135,8 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	page(factorPath, "factor", navigated(factors.serveFactor))
 	page(addFactorPath, "factor", navigated(factors.serveEnrolment))
 	page(consentPath, "consent", navigated(consent.serve))
+	devices := &devicePages{authorizations: parts.Authorizations, audit: audit, counters: h.counters, browser: b, authorization: authorization}
+	page(devicePath, deviceEndpoint, navigated(devices.serve))
 	page(logoutPath, "logout", navigated(signOut.serve))
 	page(accountPath, "account", navigated(h.account.serve))
 	for _, p := range methods.Providers {

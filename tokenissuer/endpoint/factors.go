@@ -1,8 +1,11 @@
 package endpoint
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 const (
@@ -34,7 +38,10 @@ type factorPages struct {
 func (h *signInPages) askFactor(w http.ResponseWriter, v visit, half signin.HalfSignIn, who signin.SignedIn, demand signin.Demand) error {
 	path := factorPath
 	if demand == signin.AskEnrolment {
-		path, half.Secret = addFactorPath, signin.NewSecret()
+		path, half.Passkey = addFactorPath, h.methods.Passkeys.CanAdd(nil)
+		if h.signIns.Factors.TOTP {
+			half.Secret = signin.NewSecret()
+		}
 	}
 	sealed, err := h.browser.seals.SealHalfSignIn(who, half, v.browser)
 	if err != nil {
@@ -118,20 +125,44 @@ func (h *factorPages) serveFactor(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if r.Method != http.MethodPost {
-		return h.show(w, r, http.StatusOK, v, half, h.factorPage(v, half))
+		page, err := h.factorPage(r, v, half)
+		if err != nil {
+			return err
+		}
+		return h.show(w, r, http.StatusOK, v, half, page)
 	}
-	kind, err := h.factors.Prove(r.Context(), &half.who, f.Secret("code"))
-	if err != nil {
+	if err := h.prove(r, v, &half, f); err != nil {
 		return h.refused(w, r, v, half, err, func(notice pages.Notice, e *oauth.Error) (pages.Page, error) {
-			page := h.factorPage(v, half)
+			page, err := h.factorPage(r, v, half)
 			page.Notice, page.RetryAfter = notice, e.RetryAfter
-			return page, nil
+			return page, err
 		})
 	}
-	if kind == store.RecoveryCodes {
+	return h.restarted(w, half, h.signIn.complete(w, r, v, half.pending, half.who, half.ID))
+}
+
+// prove verifies the passkey or the code of a form, and completes the sign-in with it.
+func (h *factorPages) prove(r *http.Request, v visit, half *halfway, f requests.Form) error {
+	if answer := f.Secret("passkey"); !answer.IsEmpty() && h.passkeys() != nil {
+		used, err := h.passkeys().Prove(r.Context(), &half.who, answer, half.visit(v))
+		if err == nil {
+			h.audit.passkeyUsed(r, half.who.User, used)
+		}
+		return err
+	}
+	kind, err := h.factors.Prove(r.Context(), &half.who, f.Secret("code"))
+	if err == nil && kind == store.RecoveryCodes {
 		h.audit.Accepted(r, "recovery code used", zap.String("subject", half.who.User.ID))
 	}
-	return h.restarted(w, half, h.signIn.complete(w, r, v, half.pending, half.who, half.ID))
+	return err
+}
+
+// passkeys returns what asks for passkeys, or nil.
+func (h *factorPages) passkeys() *webauthn.RelyingParty { return h.signIn.methods.Passkeys }
+
+// visit returns the sign-in in which a passkey is asked for.
+func (half *halfway) visit(v visit) webauthn.Visit {
+	return webauthn.Visit{Browser: v.browser, SignIn: half.ID}
 }
 
 // restarted sends the browser to the sign-in page if the sign-in has opened a session whose cookies were lost, or if the session that was the
@@ -144,47 +175,76 @@ func (h *factorPages) restarted(w http.ResponseWriter, half halfway, err error) 
 	return nil
 }
 
-func (h *factorPages) factorPage(v visit, half halfway) pages.SecondFactor {
-	return pages.SecondFactor{
+func (h *factorPages) factorPage(r *http.Request, v visit, half halfway) (page pages.SecondFactor, err error) {
+	page = pages.SecondFactor{
 		Form: h.browser.form(v, factorPath, half.sealed), Email: half.who.User.Email,
 		RestartURL: h.browser.url(loginPath, oauth.NewSecret(half.Pending)),
 	}
+	own, err := h.factors.Of(r.Context(), half.who.User)
+	if err != nil {
+		return page, err
+	}
+	page.Authenticator = slices.ContainsFunc(own, func(f *store.Factor) bool { return f.Kind == store.TOTP })
+	if h.passkeys() != nil {
+		page.Passkey, err = h.passkeys().FactorRequest(own, half.visit(v))
+	}
+	return page, err
 }
 
-// serveEnrolment serves the page on which a user adds an authenticator.
+// serveEnrolment serves the page on which a user adds a passkey or an authenticator.
 func (h *factorPages) serveEnrolment(w http.ResponseWriter, r *http.Request) error {
 	v, half, f, done, err := h.open(w, r, addFactorPath)
 	switch {
 	case err != nil || done:
 		return err
-	case half.Secret == "": // this sign-in was sealed for a factor that the user has
+	case half.Secret == "" && !half.Passkey: // this sign-in was sealed for a factor that the user has
 		return requests.Invalid("factor_not_asked")
 	}
 	if r.Method != http.MethodPost {
 		return h.showEnrolment(w, r, v, half)
 	}
-	codes, err := h.factors.AddAuthenticator(r.Context(), &half.who, half.Secret, "", f.Secret("code"))
+	kind, codes, err := h.add(r, v, &half, f)
 	if err != nil {
 		return h.refused(w, r, v, half, err, func(notice pages.Notice, e *oauth.Error) (pages.Page, error) {
-			page, err := h.enrolmentPage(v, half)
+			page, err := h.enrolmentPage(r, v, half)
 			page.Notice, page.RetryAfter = notice, e.RetryAfter
 			return page, err
 		})
 	}
-	h.audit.Accepted(r, "factor added", zap.String("subject", half.who.User.ID), zap.String("kind", string(store.TOTP)))
+	h.audit.Accepted(r, "factor added", zap.String("subject", half.who.User.ID), zap.String("kind", string(kind)))
 	session, err := h.signIn.openSession(w, r, v, half.who, half.ID)
 	if err != nil {
 		return h.restarted(w, half, err)
 	}
 	h.audit.Accepted(r, "signed in", signedInFields(half.who, session)...)
-	page := pages.Codes{Added: true, ContinueURL: h.browser.prefix + accountPath}
+	page := pages.Codes{Added: true, Passkey: kind == store.Passkey, ContinueURL: h.browser.prefix + cmp.Or(half.pending.device, accountPath)}
 	for _, code := range codes {
 		page.Codes = append(page.Codes, code.Reveal())
 	}
-	if half.pending.request != nil {
+	switch {
+	case half.pending.request != nil:
 		page.ContinueURL = h.browser.url(consentPath, half.pending.sealed) // it goes on to whatever the request needs
+	case len(codes) == 0:
+		page.ContinueURL = h.browser.prefix + doneURL(pages.FactorAdded)
+	}
+	if len(codes) == 0 { // the user has some already
+		seeOther(w, page.ContinueURL)
+		return nil
 	}
 	return h.show(w, r, http.StatusOK, v, half, page)
+}
+
+// add adds the passkey or the authenticator of a form, and completes the sign-in with it.
+func (h *factorPages) add(r *http.Request, v visit, half *halfway, f requests.Form) (store.FactorKind, []oauth.Secret, error) {
+	if answer := f.Secret("passkey"); half.Passkey && !answer.IsEmpty() && h.passkeys() != nil {
+		codes, err := h.passkeys().Add(r.Context(), &half.who, answer, half.visit(v), browserName(r.UserAgent()))
+		return store.Passkey, codes, err
+	}
+	if half.Secret == "" {
+		return "", nil, requests.Invalid("factor_not_asked")
+	}
+	codes, err := h.factors.AddAuthenticator(r.Context(), &half.who, half.Secret, "", f.Secret("code"))
+	return store.TOTP, codes, err
 }
 
 // show shows a page. Its form may redirect to the client of the pending request.
@@ -194,30 +254,42 @@ func (h *factorPages) show(w http.ResponseWriter, r *http.Request, status int, v
 }
 
 func (h *factorPages) showEnrolment(w http.ResponseWriter, r *http.Request, v visit, half halfway) error {
-	page, err := h.enrolmentPage(v, half)
+	page, err := h.enrolmentPage(r, v, half)
 	if err != nil {
 		return err
 	}
 	return h.show(w, r, http.StatusOK, v, half, page)
 }
 
-func (h *factorPages) enrolmentPage(v visit, half halfway) (pages.Enrolment, error) {
-	shown, err := h.factors.AuthenticatorOf(half.who.User, half.Secret)
+func (h *factorPages) enrolmentPage(r *http.Request, v visit, half halfway) (page pages.Enrolment, err error) {
 	cancel := h.browser.prefix + accountPath // leads to the sign-in page without a session
-	if half.pending.request != nil {
+	if half.pending.request != nil || half.pending.device != "" {
 		cancel = h.browser.url(loginPath, half.pending.sealed)
 	}
-	return pages.Enrolment{
-		Form: h.browser.form(v, addFactorPath, half.sealed), Secret: shown.Secret, Picture: shown.Picture,
-		Required: v.session == nil && half.pending.section == "", CancelURL: cancel,
-	}, err
+	page = pages.Enrolment{
+		Form: h.browser.form(v, addFactorPath, half.sealed), Required: v.session == nil && half.pending.section == "", CancelURL: cancel,
+	}
+	if half.Secret != "" {
+		shown, err := h.factors.AuthenticatorOf(half.who.User, half.Secret)
+		if err != nil {
+			return page, err
+		}
+		page.Secret, page.Picture = shown.Secret, shown.Picture
+	}
+	if half.Passkey && h.passkeys() != nil {
+		page.Passkey, err = h.passkeys().CreationRequest(r.Context(), half.who.User, half.visit(v))
+	}
+	return page, err
 }
 
 // refused shows a page again with a notice. An error without a notice has a page of its own.
 func (h *factorPages) refused(w http.ResponseWriter, r *http.Request, v visit, half halfway, err error, with func(pages.Notice, *oauth.Error) (pages.Page, error)) error {
 	e := oauth.AsError(err)
-	var notice pages.Notice
+	notice := passkeyNotices[e.Reason]
 	switch {
+	case notice != pages.NoNotice:
+	case strings.HasPrefix(e.Reason, "passkey_") && e.Code == oauth.InvalidGrant:
+		notice = pages.WrongPasskey
 	case e.Reason == signin.ErrEnrolled.Reason:
 		notice = pages.AlreadyEnrolled
 	case e.Code == oauth.InvalidGrant:

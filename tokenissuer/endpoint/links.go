@@ -21,7 +21,6 @@ import (
 const (
 	linkPath      = "/oauth/link"
 	forgottenPath = "/oauth/forgotten"
-	signUpPath    = "/oauth/sign_up"
 )
 
 // LinkPage returns the URL of the page that opens links, for an issuer.
@@ -64,32 +63,22 @@ func (h *Handler) OfferLinks(links *people.Links, enter Enter) {
 	}
 }
 
-// offered returns the pages that the sign-in page links to. They are empty if they do not exist.
-func (h *linkPages) offered() (forgotten, signUp string) {
+// forgottenURL returns the page for people who have forgotten their password; "" if there is none.
+func (h *linkPages) forgottenURL() string {
 	if h == nil || !h.links.Mails() {
-		return "", ""
+		return ""
 	}
-	return h.browser.prefix + forgottenPath, ""
+	return h.browser.prefix + forgottenPath
 }
 
 // serveForgotten asks for the address of a person who has forgotten the password, and sends a letter. The response is the same, and as fast,
 // whether or not the address has an account: what depends on it happens after the response.
 func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error {
-	return h.serveLetter(w, r, forgottenPath, pages.Forgotten, func(ctx context.Context, email, languages string) (*store.User, error) {
-		return h.links.Forgotten(ctx, email, languages)
-	})
-}
-
-// serveLetter serves a page that asks for an address, and its form. send sends a letter after the response, and returns the user to whom; nil:
-// it has sent none, or to a person who is not a user.
-func (h *linkPages) serveLetter(w http.ResponseWriter, r *http.Request, path string, kind pages.LetterKind,
-	send func(ctx context.Context, email, languages string) (*store.User, error),
-) error {
 	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err
 	}
-	page := pages.AskLetter{Form: h.browser.form(v, path, oauth.Secret{}), Kind: kind, SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
+	page := pages.AskLetter{Form: h.browser.form(v, forgottenPath, oauth.Secret{}), SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
 	if r.Method != http.MethodPost {
 		return h.browser.show(w, r, http.StatusOK, "", page)
 	}
@@ -97,7 +86,7 @@ func (h *linkPages) serveLetter(w http.ResponseWriter, r *http.Request, path str
 	if err != nil {
 		return err
 	}
-	if _, err := h.browser.checkForm(r, v, f, path); err != nil {
+	if _, err := h.browser.checkForm(r, v, f, forgottenPath); err != nil {
 		return err
 	}
 	page.Email = f.Get("email")
@@ -114,12 +103,13 @@ func (h *linkPages) serveLetter(w http.ResponseWriter, r *http.Request, path str
 		return err
 	}
 	sent, failed := h.audit.Behind(r)
+	languages := strings.Join(r.Header["Accept-Language"], ", ")
 	err = h.after(r, func(ctx context.Context) {
-		switch user, err := send(ctx, email, strings.Join(r.Header["Accept-Language"], ", ")); {
+		switch user, err := h.links.Forgotten(ctx, email, languages); {
 		case err != nil:
 			failed("letter not sent", err)
 		case user != nil:
-			sent("letter sent", zap.String("subject", user.ID), zap.String("kind", string(kind)))
+			sent("letter sent", zap.String("subject", user.ID), zap.String("kind", "reset"))
 		}
 	})
 	if err != nil {

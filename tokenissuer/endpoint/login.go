@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 // signInPages are the sign-in page and its form.
@@ -66,19 +67,23 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return h.providers.sendToProvider(w, r, pending.walk(v), pending.sealed, p, v.session != nil || f.Get("choose") != "")
 	}
+	if answer := f.Secret("passkey"); !answer.IsEmpty() && h.methods.Passkeys != nil {
+		return h.signInWithPasskey(w, r, v, pending, answer, nonce)
+	}
 	if h.methods.WithoutPasswords {
 		return requests.Invalid("password_sign_in_off")
 	}
 	return h.signIn(w, r, v, pending, f, nonce)
 }
 
-// pending is what follows the sign-in: an authorization request or the account page.
+// pending is what follows the sign-in: an authorization request, the page for devices, or the account page.
 type pending struct {
 	sealed  oauth.Secret
 	request *issuer.AuthorizationRequest // nil if none
 	client  *store.Client
 	target  issuer.RedirectTarget
 	section string // return to this section of the account page, whose forms require a recent sign-in
+	device  string // return to the page for devices, at this URL below the issuer's
 }
 
 // The sections of the account page that ask for another sign-in replace the sealed request. They need no seal, because such a link has no
@@ -88,14 +93,30 @@ const (
 	toFactors = "factors"
 )
 
-// toSection returns a pending that leads to a section of the account page, if text names one.
-func toSection(text oauth.Secret) pending {
+// toDevice, alone or with a colon and a user code, replaces the sealed request in the same way. The code is not judged before the sign-in, so
+// that strangers cannot guess codes.
+const toDevice = "device"
+
+// toPage returns a pending that leads to the page for devices or to a section of the account page, if text names one.
+func toPage(text oauth.Secret) pending {
 	p := pending{sealed: text}
-	if name := text.Reveal(); name == toTokens || name == toFactors {
-		p.section = name
+	switch name, code, _ := strings.Cut(text.Reveal(), ":"); name {
+	case toTokens, toFactors:
+		if code == "" {
+			p.section = name
+		}
+	case toDevice:
+		if code = issuer.ReadUserCode(code); code != "" {
+			p.device = devicePath + "?" + userCode + "=" + issuer.ShowUserCode(code)
+		} else {
+			p.device = devicePath
+		}
 	}
 	return p
 }
+
+// isPage reports whether nothing is sealed, because a page follows.
+func (p pending) isPage() bool { return p.section != "" || p.device != "" }
 
 func (p pending) walk(v visit) walk {
 	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.section != ""}
@@ -112,8 +133,8 @@ func pendingInQuery(r *http.Request) oauth.Secret {
 
 // pendingOf opens a sealed pending request.
 func (h *authorizationPages) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
-	p := toSection(sealed)
-	if sealed.IsEmpty() || p.section != "" {
+	p := toPage(sealed)
+	if sealed.IsEmpty() || p.isPage() {
 		return p, nil
 	}
 	request, client, target, err := h.authorizations.OpenRequest(r.Context(), sealed, v.browser)
@@ -168,6 +189,8 @@ func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pe
 		return h.authorization.advance(w, r, p.walk(v))
 	case p.section != "":
 		seeOther(w, h.browser.prefix+accountPath+"#"+p.section)
+	case p.device != "":
+		seeOther(w, h.browser.prefix+p.device)
 	default:
 		seeOther(w, h.browser.prefix+accountPath)
 	}
@@ -233,9 +256,69 @@ func (h *signInPages) signInFailed(w http.ResponseWriter, r *http.Request, k wal
 	if e.Code != oauth.InvalidGrant {
 		status = answers.SetStatusHeaders(w, err)
 	}
-	page := h.signInPage(k, sealed)
+	page, err := h.signInPage(k, sealed)
+	if err != nil {
+		return err
+	}
 	page.Notice, page.RetryAfter, page.Email, page.AtProvider = notice, e.RetryAfter, email, h.methods.title(provider)
 	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
+}
+
+// signInWithPasskey verifies a passkey alone and continues with the pending request.
+func (h *signInPages) signInWithPasskey(w http.ResponseWriter, r *http.Request, v visit, p pending, answer oauth.Secret, nonce string) error {
+	who, used, err := h.methods.Passkeys.SignIn(r.Context(), answer, webauthn.Visit{Browser: v.browser}, h.audit.Address(r))
+	if err == nil {
+		h.audit.passkeyUsed(r, who.User, used)
+		return h.proceed(w, r, v, p, who, nonce)
+	}
+	e := oauth.AsError(err)
+	notice := passkeyNotices[e.Reason]
+	switch {
+	case notice != pages.NoNotice:
+	case e.Code == oauth.InvalidGrant:
+		notice = pages.WrongPasskey
+	case e.Code == oauth.RateLimited:
+		notice = pages.TooManyAttempts
+	default:
+		return err
+	}
+	h.counters.Refused(loginEndpoint, e)
+	h.audit.Refused(r, "sign-in refused", err, passkeyFields(used)...)
+	status := http.StatusOK // pages with an error notice are a 200
+	if e.Code == oauth.RateLimited {
+		status = answers.SetStatusHeaders(w, err)
+	}
+	k := p.walk(v)
+	page, err := h.signInPage(k, p.sealed)
+	if err == nil && notice == pages.UnknownPasskey {
+		page.Passkey.Unknown, err = h.methods.Passkeys.Unknown(used.Credential)
+	}
+	if err != nil {
+		return err
+	}
+	page.Notice, page.RetryAfter = notice, e.RetryAfter
+	return h.browser.show(w, r, status, k.locales(), page, h.methods.formTargets(k)...)
+}
+
+// passkeyNotices are the notices for the reasons for which a passkey is refused. Others have the same notice.
+var passkeyNotices = map[string]pages.Notice{
+	webauthn.ErrUnknown.Reason: pages.UnknownPasskey, webauthn.ErrExpired.Reason: pages.ExpiredPasskey,
+	webauthn.ErrNotAlone.Reason: pages.PasskeyNotAlone, webauthn.ErrTooMany.Reason: pages.TooManyPasskeys,
+}
+
+// passkeyUsed records what is odd about a passkey that was used.
+func (a *Audit) passkeyUsed(r *http.Request, user *store.User, used webauthn.Used) {
+	if used.WentBack {
+		a.Suspected(r, "counter of a passkey went back", zap.String("subject", user.ID), zap.String("factor", used.ID))
+	}
+}
+
+// passkeyFields returns the audit fields of a refused passkey.
+func passkeyFields(used webauthn.Used) []zap.Field {
+	if used.ID == "" {
+		return nil
+	}
+	return []zap.Field{zap.String("factor", used.ID)}
 }
 
 // showSignIn shows the sign-in page, or sends the browser to the user's provider.
@@ -244,7 +327,10 @@ func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk,
 	if p := h.providerFor(r, k); p != nil {
 		return h.providers.sendToProvider(w, r, k, sealed, p, false)
 	}
-	page := h.signInPage(k, sealed)
+	page, err := h.signInPage(k, sealed)
+	if err != nil {
+		return err
+	}
 	switching := h.browser.pageParameter(r, switchAccount) != ""
 	if k.fresh && k.visit.session != nil {
 		page.Notice = pages.SignInAgain
@@ -262,12 +348,12 @@ func (h *signInPages) showSignIn(w http.ResponseWriter, r *http.Request, k walk,
 	return h.browser.show(w, r, http.StatusOK, k.locales(), page, h.methods.formTargets(k)...)
 }
 
-func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
+func (h *signInPages) signInPage(k walk, sealed oauth.Secret) (pages.SignIn, error) {
 	page := pages.SignIn{
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.signIns.TakesUsernames(),
 	}
-	page.ForgottenURL, page.SignUpURL = h.links.offered()
+	page.ForgottenURL = h.links.forgottenURL()
 	if k.client != nil {
 		page.ClientName, page.NoteFor.Client = titleOf(k.client, k.target.Host()), k.client.ID
 	}
@@ -275,7 +361,11 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) pages.SignIn {
 		page.ClientName = k.target.Host() // users know the host that they have opened
 		page.NoteFor = pages.NoteFor{Host: page.ClientName}
 	}
-	return page
+	var err error
+	if passkeys := h.methods.Passkeys; passkeys != nil && passkeys.Alone {
+		page.Passkey.Request, err = passkeys.SignInRequest(webauthn.Visit{Browser: k.visit.browser})
+	}
+	return page, err
 }
 
 // locales returns the languages that the client requested.
@@ -289,7 +379,7 @@ func (k walk) locales() string {
 // formTargets returns the origins, other than ours, to which a form of the page may redirect. Browsers check redirects too.
 func (m *SignInMethods) formTargets(k walk) []string {
 	targets := m.origins()
-	if k.request != nil {
+	if k.request != nil && k.request.Device == nil {
 		targets = append(targets, k.target.Origin())
 	}
 	return targets

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/upstream"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/webauthn"
 )
 
 // SignInMethods are the ways to sign in with a browser.
@@ -22,6 +23,8 @@ type SignInMethods struct {
 	Directories map[string]string
 	// Accounts finds the users of accounts at providers. It is required if there are providers.
 	Accounts signin.Accounts
+	// Passkeys asks for passkeys. It is nil where browsers offer none.
+	Passkeys *webauthn.RelyingParty
 }
 
 // Provider is an identity provider to which browsers are sent.

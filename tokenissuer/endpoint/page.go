@@ -15,17 +15,12 @@ func (b *browser) form(v visit, path string, pending oauth.Secret) pages.Form {
 
 // show writes a page. formTargets are the origins, other than ours, to which its forms may redirect.
 func (b *browser) show(w http.ResponseWriter, r *http.Request, status int, locales string, page pages.Page, formTargets ...string) error {
-	return b.showUnder(w, r, b.pages.ContentSecurityPolicy(formTargets...), status, locales, page)
-}
-
-// showUnder is like show with the given Content-Security-Policy.
-func (b *browser) showUnder(w http.ResponseWriter, r *http.Request, policy string, status int, locales string, page pages.Page) error {
 	language := b.pages.Language(locales, r.Header["Accept-Language"])
 	body, err := b.pages.Render(language, page)
 	if err != nil {
 		return oauth.AsError(err)
 	}
-	answers.SetPageHeaders(w.Header(), string(language), policy)
+	answers.SetPageHeaders(w.Header(), string(language), b.pages.PolicyOf(page, formTargets...))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
 	return nil
@@ -74,6 +69,7 @@ var problems = map[string]pages.ProblemCode{
 	"seal_broken":               pages.Expired,
 	"seal_expired":              pages.Expired,
 	"form_forged":               pages.Forged,
+	"device_expired":            pages.Expired,
 	oauth.ErrDecided.Reason:     pages.Decided,
 	"link_broken":               pages.LinkBroken,
 	"link_expired":              pages.LinkExpired,

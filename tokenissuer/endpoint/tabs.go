@@ -20,7 +20,7 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	if p = toSection(sealed); p.section != "" {
+	if p = toPage(sealed); p.isPage() {
 		return p, nil
 	}
 	request, client, target, err := h.authorizations.ReopenRequest(r.Context(), sealed)
@@ -48,7 +48,10 @@ func (h *signInPages) askAgain(w http.ResponseWriter, r *http.Request, v visit, 
 		return h.goOn(w, r, v, p)
 	}
 	k := p.walk(v)
-	page := h.signInPage(k, p.sealed)
+	page, err := h.signInPage(k, p.sealed)
+	if err != nil {
+		return err
+	}
 	page.Notice = pages.FormReplaced
 	return h.browser.show(w, r, answers.SetStatusHeaders(w, refusal), k.locales(), page, h.methods.formTargets(k)...)
 }

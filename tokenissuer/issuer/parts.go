@@ -73,7 +73,7 @@ func New(s Settings, n Node) *Parts {
 		Verifier: n.Verifier,
 	}
 	p.Authorizations = &Authorizations{
-		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, TwoFactors: s.Factors.TOTP,
+		Families: fs, Clients: p.Clients, Keys: n.Keys, PKCERequired: s.PKCERequired, TwoFactors: s.Factors.CanAdd(),
 		Resources: p.Resources, Hosts: new(oauth.Hosts),
 	}
 	p.SignOuts = &SignOuts{Families: fs, URL: s.URL, Keys: n.Keys}

@@ -32,12 +32,13 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
 	ProviderSignIns, HalfSignIns cipher.AEAD
-	// Links seals the links of letters, with which people set a password or prove an address.
+	// Links seals the links with which people set a password or prove an address.
 	Links cipher.AEAD
+	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
+	// tokens of identity providers there. Challenges seals the challenges of passkeys.
+	Factors, ProviderTokens, Challenges cipher.AEAD
 	// Mails seals the letters that wait in the store.
 	Mails cipher.AEAD
-	// Factors seals the secrets of users' authenticators in the store, and ProviderTokens the refresh tokens of identity providers.
-	Factors, ProviderTokens cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -53,6 +54,9 @@ const (
 	registrations
 	jtiMACs
 	forms
+	userHandles
+	deviceCodes
+	userCodes
 )
 
 // derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
@@ -66,10 +70,17 @@ var derivedLabels = [...]string{
 	registrations: "registration access token",
 	jtiMACs:       "tag of access tokens",
 	forms:         "form",
+	userHandles:   "user handle",
+	deviceCodes:   "device code",
+	userCodes:     "user code",
 }
 
 // JTIMAC returns the key of the MACs in the jti of our access tokens.
 func (k *MasterKey) JTIMAC() []byte { return k.derived[jtiMACs] }
+
+// UserHandle returns the user handle of a user's passkeys (WebAuthn Level 3 §14.6.1), from names that identify the user. It has 43
+// characters and does not reveal them.
+func (k *MasterKey) UserHandle(names string) string { return MAC(k.derived[userHandles], names) }
 
 func newMasterKey(secret []byte) (*MasterKey, error) {
 	if len(secret) != masterKeyBytes {
@@ -89,7 +100,8 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
-		{&k.ProviderTokens, "refresh token of a provider"}, {&k.Links, "link"}, {&k.Mails, "mail"},
+		{&k.ProviderTokens, "refresh token of a provider"},
+		{&k.Challenges, "challenge of a passkey"}, {&k.Links, "link"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -48,14 +48,14 @@ func (p *plan) recheck(ctx context.Context, c *connection, subject string) (none
 		return none, err
 	}
 	// 2. A person could still sign in with it.
-	var filters strings.Builder
+	filters := ""
 	for _, login := range p.logins(e) {
-		filters.WriteString(p.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login))
+		filters += p.userFilter.expand(emailPlaceholder, login, usernamePlaceholder, login)
 	}
-	if filters.Len() == 0 {
+	if filters == "" {
 		return none, store.ErrNotFound
 	}
-	found, err := c.search(ctx, e.DN, ldap.ScopeBaseObject, "(|"+filters.String()+")", []string{"1.1"}, 1) // no attributes (RFC 4511 §4.5.1.8)
+	found, err := c.search(ctx, e.DN, ldap.ScopeBaseObject, "(|"+filters+")", []string{"1.1"}, 1) // no attributes (RFC 4511 §4.5.1.8)
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject), err == nil && len(found) == 0:
 		return none, store.ErrNotFound

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net/url"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -96,8 +96,12 @@ func (l *Letter) check() error {
 	if err := CheckAddress(l.To); err != nil {
 		return err
 	}
-	if l.Kind.HasLink() && (l.Link == "" || l.Until.IsZero() || strings.ContainsAny(l.Link, "\r\n\x00 ")) {
-		return fmt.Errorf("a letter of the kind %q needs a link, and the time until which it works", l.Kind)
+	if !l.Kind.HasLink() {
+		return nil
+	}
+	link, err := url.Parse(l.Link)
+	if err != nil || link.Host == "" || link.Scheme != "https" && link.Scheme != "http" || link.String() != l.Link || l.Until.IsZero() {
+		return fmt.Errorf("a letter of the kind %q needs a link of https or http, and the time until which it works", l.Kind)
 	}
 	return nil
 }

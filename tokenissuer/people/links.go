@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
@@ -24,26 +22,10 @@ type Links struct {
 	Seals *signin.Seals
 	// Page is the URL of the page that opens links.
 	Page string
-	// Newcomers are the people who may register themselves; nil: nobody may.
-	Newcomers *Newcomers
 }
 
 // Mails reports whether there is mail. Without it, operators hand links over.
 func (l *Links) Mails() bool { return !l.Users.Post.IsOff() }
-
-// Newcomers says who may register, and as what.
-type Newcomers struct {
-	// Domains are the domains of their addresses, as signin.CanonicalDomain returns them.
-	Domains      []string
-	Organisation string
-	Role         store.Role
-}
-
-// Allows reports whether the owner of a canonical address may register.
-func (n *Newcomers) Allows(email string) bool {
-	_, domain, _ := strings.Cut(email, "@")
-	return n != nil && slices.Contains(n.Domains, domain)
-}
 
 // MadeLink is a link for a person.
 type MadeLink struct {
@@ -158,7 +140,7 @@ func (l *Links) Forgotten(ctx context.Context, email, languages string) (*store.
 // OpenedLink is a genuine link that can be used now.
 type OpenedLink struct {
 	signin.Link
-	// User is the user; nil: the link is for a person who is not one yet.
+	// User is the user.
 	User *store.User
 	// Owner is what passwords.Validate needs to know.
 	Owner passwords.Owner
@@ -171,9 +153,6 @@ func (l *Links) Open(ctx context.Context, sealed oauth.Secret) (OpenedLink, erro
 		return OpenedLink{}, err
 	}
 	opened := OpenedLink{Link: link, Owner: passwords.Owner{Email: link.Email}}
-	if link.Purpose == signin.RegistrationLink {
-		return opened, l.checkNewcomer(ctx, link)
-	}
 	opened.User, err = l.Users.User(ctx, link.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (!link.IsFor(opened.User) || checkOwner(opened.User) != nil):
@@ -243,18 +222,6 @@ func (l *Links) hash(ctx context.Context, owner passwords.Owner, password oauth.
 	}
 	defer leave()
 	return passwords.Hash(password), nil
-}
-
-// checkNewcomer returns signin.ErrLinkSpent if the person is a user already, or may not register any more.
-func (l *Links) checkNewcomer(ctx context.Context, link signin.Link) error {
-	_, err := l.Users.Families.Directory.UserByEmail(ctx, link.Email)
-	switch {
-	case err == nil, !l.Newcomers.Allows(link.Email):
-		return signin.ErrLinkSpent
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	}
-	return err
 }
 
 // ChangePassword sets the password of a user who has proved to be its owner. It ends every token and session of the user. The error is a

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -104,11 +102,6 @@ var (
 	errUsed     = InvalidTokenError{errors.New("the form has made its token already"), FaultUsed}
 )
 
-// breaksLine reports whether a character moves or hides others on a line.
-func breaksLine(c rune) bool {
-	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
-}
-
 // check refuses an invalid request. It sets a missing lifetime.
 func (r *TokenRules) check(q *TokenRequest, owner *store.User) error {
 	q.Name = strings.TrimSpace(q.Name)
@@ -117,7 +110,7 @@ func (r *TokenRules) check(q *TokenRequest, owner *store.User) error {
 		return errNotOwner
 	case q.Form != "" && r.OperatorsOnly:
 		return errOperator
-	case q.Name == "" || utf8.RuneCountInString(q.Name) > MaxTokenName || !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, breaksLine):
+	case !store.FitsLine(q.Name, MaxTokenName):
 		return errName
 	case len(q.Scopes) == 0:
 		return errScopes

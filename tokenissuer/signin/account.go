@@ -34,6 +34,4 @@ type Account struct {
 	NamedOnly bool
 	// RefreshToken is a new refresh token of the provider to keep for Recheck. It is empty if there is none.
 	RefreshToken oauth.Secret
-	// Rechecked reports that the person has not signed in: the provider was asked what has become of the account.
-	Rechecked bool
 }

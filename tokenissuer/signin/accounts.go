@@ -113,7 +113,7 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 		user, err := a.Families.Directory.User(ctx, identity.UserID)
 		switch {
 		case err == nil && identity.IsOf(user) && rules.knows(identity):
-			return a.known(ctx, account, rules, identity, user)
+			return a.known(ctx, account, rules, identity, user, true)
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		}
@@ -137,8 +137,8 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 	return a.create(ctx, account, rules)
 }
 
-// known returns the user of an identity, updated from the account.
-func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) (*store.User, error) {
+// known returns the user of an identity, updated from the account. isUse reports that the account is used now, and not only looked at.
+func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User, isUse bool) (*store.User, error) {
 	if !user.IsActive() { // nothing is written for a user who may not sign in
 		return nil, refused(reasonInactive)
 	}
@@ -168,10 +168,10 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 	before.RefreshToken, identity.RefreshToken = "", kept // TouchIdentity keeps the earlier one if there is no new one
 	now := a.now()
 	identity.Source = rules.Source
-	if (account.Rechecked || now.Sub(identity.LastUsedAt) < touchInterval) && identity == before {
+	if (!isUse || now.Sub(identity.LastUsedAt) < touchInterval) && identity == before {
 		return user, nil
 	}
-	if !account.Rechecked {
+	if isUse {
 		identity.LastUsedAt = now
 	}
 	if err := a.touch(ctx, identity); err != nil {

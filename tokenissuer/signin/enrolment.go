@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
@@ -36,11 +37,11 @@ func (fa *Factors) AuthenticatorOf(user *store.User, secret string) (Authenticat
 	return Authenticator{Secret: strings.Join(groups, " "), Picture: picture}, nil
 }
 
-// ErrEnrolled is the error of AddAuthenticator when the user has one.
+// ErrEnrolled is the error for a factor that the user has already, and for one that is added without proving those that the user has.
 var ErrEnrolled = oauth.NewError(oauth.InvalidRequest, "factor_taken")
 
 // AddAuthenticator adds an authenticator with a secret of NewSecret, once the user has typed a code of it, and completes the sign-in with it.
-// It returns new recovery codes, which are shown once. The error is that of Prove, or ErrEnrolled.
+// With the user's first factor it returns recovery codes, which are shown once. The error is that of Prove, or ErrEnrolled.
 func (fa *Factors) AddAuthenticator(ctx context.Context, who *SignedIn, secret, name string, typed oauth.Secret) ([]oauth.Secret, error) {
 	now, user := fa.Families.Now(), who.User
 	f := &store.Factor{ID: oauth.NewID(), UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Kind: store.TOTP, Name: name, CreatedAt: now, LastUsedAt: now}
@@ -50,17 +51,34 @@ func (fa *Factors) AddAuthenticator(ctx context.Context, who *SignedIn, secret, 
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := keys.Wrap(fa.Families.Master.Factors, ownerOf(f), secret, now)
+	sealed, err := keys.Wrap(fa.Families.Master.Factors, OwnerOf(f), secret, now)
 	if err != nil {
 		return nil, err
 	}
 	f.Data = []byte(sealed.Reveal())
-	if err := fa.add(ctx, f, user); err != nil {
+	return fa.Enrol(ctx, who, f, amrOTP)
+}
+
+// Enrol adds a factor that the user of a sign-in has just proved by that method (RFC 8176 §2), and completes the sign-in with it. With the
+// user's first factor it returns recovery codes, which are shown once. The error is ErrEnrolled when the user has another second factor,
+// which the sign-in did not prove: otherwise a stolen password would do to add one for ten minutes after the user has added the first.
+func (fa *Factors) Enrol(ctx context.Context, who *SignedIn, f *store.Factor, method string) ([]oauth.Secret, error) {
+	own, err := fa.Of(ctx, who.User)
+	if err != nil {
 		return nil, err
 	}
-	fa.Post.Notify(ctx, user, mail.FactorAdded, name)
-	who.complete(now, amrOTP)
-	return fa.addRecoveryCodes(ctx, user)
+	if who.Proof.ACR != oauth.TwoFactorACR && slices.ContainsFunc(own, (*store.Factor).IsSecond) {
+		return nil, ErrEnrolled
+	}
+	if err := fa.add(ctx, f, who.User); err != nil {
+		return nil, err
+	}
+	fa.Post.Notify(ctx, who.User, mail.FactorAdded, f.Name)
+	who.Complete(method, fa.Families.Now())
+	if slices.ContainsFunc(own, func(f *store.Factor) bool { return f.Kind == store.RecoveryCodes }) {
+		return nil, nil
+	}
+	return fa.addRecoveryCodes(ctx, who.User)
 }
 
 // ReplaceRecoveryCodes gives the user new recovery codes. The earlier ones are void.
@@ -118,6 +136,24 @@ func (fa *Factors) Remove(ctx context.Context, user *store.User, id string) erro
 		which.ID = ""
 	}
 	return fa.remove(ctx, user, which, name)
+}
+
+// MaxFactorName is how many characters the name of a factor can have.
+const MaxFactorName = 60
+
+// Rename names a factor of the user. It returns ErrNotFound when the user has no factor with that id, and invalid_request for a name that is
+// empty, too long, or not one line.
+func (fa *Factors) Rename(ctx context.Context, user *store.User, id, name string) error {
+	if name = strings.TrimSpace(name); !store.FitsLine(name, MaxFactorName) {
+		return oauth.NewError(oauth.InvalidRequest, "factor_name_unusable")
+	}
+	return fa.Families.Store.ChangeFactor(ctx, id, func(f *store.Factor) error {
+		if !f.IsOf(user) {
+			return store.ErrNotFound
+		}
+		f.Name = name
+		return nil
+	})
 }
 
 // RemoveAll removes all factors of the user. It returns ErrNotFound when the user has none.

@@ -47,17 +47,23 @@ func (r FactorRule) IsZero() bool {
 	return !r.Everybody && len(r.Roles) == 0 && len(r.Groups) == 0 && len(r.Organisations) == 0
 }
 
-// FactorPolicy says which second factors there are, and who needs one. The zero value has none.
+// FactorPolicy says which factors there are besides passwords, and who needs two. The zero value has none.
 type FactorPolicy struct {
 	// Required says who needs a second factor.
 	Required FactorRule
-	// TOTP permits one-time passwords of authenticators (RFC 6238).
+	// TOTP lets people add authenticators for one-time passwords (RFC 6238).
 	TOTP bool
+	// Passkeys lets people add passkeys. RelyingParty is the RP ID of passkeys (WebAuthn Level 3 §4); empty: browsers offer none here.
+	Passkeys     bool
+	RelyingParty string
 	// Name is what authenticators show beside the account.
 	Name string
 	// TrustedProviders verify second factors themselves. Required does not hold for their users.
 	TrustedProviders []string
 }
+
+// CanAdd reports whether people can add a factor.
+func (p *FactorPolicy) CanAdd() bool { return p.TOTP || p.Passkeys }
 
 // Factors are the second factors with which people sign in. Its fields are set before use.
 type Factors struct {
@@ -96,7 +102,7 @@ func (fa *Factors) DemandOf(ctx context.Context, who SignedIn, wanted bool) (Dem
 		return NothingMore, err
 	case slices.ContainsFunc(own, (*store.Factor).IsSecond):
 		return AskFactor, nil
-	case (required || wanted) && fa.TOTP:
+	case (required || wanted) && fa.CanAdd():
 		return AskEnrolment, nil
 	}
 	return NothingMore, nil
@@ -114,7 +120,7 @@ func (fa *Factors) ProofAt(provider string, proof store.Proof) store.Proof {
 // came of a sign-in of the user.
 func (fa *Factors) Suffices(f *store.TokenFamily, user *store.User) bool {
 	switch f.Origin {
-	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.PasswordGrant:
+	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.DeviceCode, oauth.PasswordGrant:
 		return f.SignIn.Proof.ACR == oauth.TwoFactorACR || !fa.Required.Covers(user) || slices.Contains(fa.TrustedProviders, f.SignIn.Provider)
 	}
 	return true
@@ -145,7 +151,7 @@ func (fa *Factors) Prove(ctx context.Context, who *SignedIn, typed oauth.Secret)
 	if err != nil {
 		return "", err
 	}
-	who.complete(now, amrOTP)
+	who.Complete(amrOTP, now)
 	return kind, nil
 }
 
@@ -159,37 +165,24 @@ var factorLimits = map[string]attempts.Limit{
 
 // attempt makes an attempt to prove a factor. It counts the attempt before, and takes it back unless the code was wrong.
 func (fa *Factors) attempt(ctx context.Context, userID string, now time.Time, prove func() error) error {
-	var counted []string
-	forgive := func() {
-		for _, bucket := range counted {
-			_, _, _ = fa.Families.Store.CountAttempt(context.WithoutCancel(ctx), bucket, 0, now, -1) // otherwise it counts as a wrong code
-		}
-	}
+	var buckets []attempts.Bucket
 	for kind, limit := range factorLimits {
-		bucket := kind + "\x00" + userID
-		n, until, err := fa.Families.Store.CountAttempt(ctx, bucket, limit.Window, now, 1)
-		if err == nil {
-			counted = append(counted, bucket)
-		}
-		if err == nil && n > limit.Failures {
-			throttled := oauth.NewError(oauth.RateLimited, "factor_throttled")
-			throttled.RetryAfter = until.Sub(now)
-			err = throttled
-		}
-		if err != nil {
-			forgive()
-			return err
-		}
+		buckets = append(buckets, attempts.Bucket{Name: kind + "\x00" + userID, Limit: limit})
 	}
-	err := prove()
+	forgive, err := attempts.ReserveStored(ctx, fa.Families.Store, buckets, "factor_throttled", now)
+	if err != nil {
+		return err
+	}
+	err = prove()
 	if err == nil || !hasLeft(ctx) && oauth.AsError(err).Code != oauth.InvalidGrant {
 		forgive()
 	}
 	return err
 }
 
-// complete makes a sign-in one of two factors. Its time stays that of the first, but for a provider that did not state one.
-func (s *SignedIn) complete(now time.Time, method string) {
+// Complete makes a sign-in one of two factors, the second by that method (RFC 8176 §2). Its time stays that of the first, but for a provider
+// that did not state one.
+func (s *SignedIn) Complete(method string, now time.Time) {
 	if s.AuthTime.IsZero() && s.Session == "" {
 		s.AuthTime = now
 	}
@@ -221,7 +214,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 
 // proveTOTP verifies a code of an authenticator, and records that it was used.
 func (fa *Factors) proveTOTP(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, ownerOf(f), oauth.NewSecret(string(f.Data)))
+	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, OwnerOf(f), oauth.NewSecret(string(f.Data)))
 	if err != nil {
 		return oauth.AsError(fmt.Errorf("opening factor %s: %w", f.ID, err))
 	}
@@ -248,8 +241,8 @@ func (fa *Factors) matchOnce(ctx context.Context, id, secret, code string, now t
 	return err
 }
 
-// ownerOf returns what the secret of a factor is sealed to, so that a row of one user is worthless as a row of another.
-func ownerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
+// OwnerOf returns what the data of a factor is sealed to, so that a row of one user is worthless as a row of another.
+func OwnerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
 
 // Recovery codes.
 const (

@@ -16,8 +16,9 @@ type HalfSignIn struct {
 	ID string `json:"id"`
 	// Pending is the sealed request that follows, or empty.
 	Pending string `json:"pending,omitzero"`
-	// Secret is that of the authenticator that the user is adding, or empty.
-	Secret string `json:"secret,omitzero"`
+	// Secret is that of the authenticator that the user can add, or empty. Passkey reports that the user can add a passkey.
+	Secret  string `json:"secret,omitzero"`
+	Passkey bool   `json:"passkey,omitzero"`
 	// Session is the session that is the first factor. It must still live. Empty: the user has just signed in.
 	Session string `json:"session,omitzero"`
 
@@ -38,8 +39,8 @@ type halfUser struct {
 	Subject  string `json:"subject,omitzero"`
 }
 
-// SealHalfSignIn seals a sign-in after its first factor, for the browser that owns the secret. ID, Pending, Secret and Session are those of
-// half. Every node can open it, for ten minutes.
+// SealHalfSignIn seals a sign-in after its first factor, for the browser that owns the secret. ID, Pending, Secret, Passkey and Session are those
+// of half. Every node can open it, for ten minutes.
 func (s *Seals) SealHalfSignIn(who SignedIn, half HalfSignIn, browser oauth.Secret) (oauth.Secret, error) {
 	half.Proof, half.Login, half.Browser = who.Proof, who.Login, BrowserDigest(browser)
 	half.User = halfUser{who.User.ID, who.User.Version, who.User.Declared, who.User.DeclaredEmail(), who.Provider, who.Subject}

@@ -21,8 +21,6 @@ const (
 	RecoveryLink LinkPurpose = "recovery"
 	// AddressLink proves a new address of a user.
 	AddressLink LinkPurpose = "address"
-	// RegistrationLink proves the address of a person who is not a user yet.
-	RegistrationLink LinkPurpose = "registration"
 )
 
 // The lifetimes of links.
@@ -43,8 +41,7 @@ func (p LinkPurpose) Lifetime() time.Duration {
 // worthless as soon as that has changed. Its use changes it, so it can be used once.
 type Link struct {
 	Purpose LinkPurpose `json:"purpose"`
-	// UserID is the user or, of a RegistrationLink, the id that the new user gets.
-	UserID string `json:"user"`
+	UserID  string      `json:"user"`
 	// Version is the user's, and Created when the user was added, in microseconds since 1970: an id can be reused.
 	Version string `json:"version,omitzero"`
 	Created int64  `json:"created,omitzero"`

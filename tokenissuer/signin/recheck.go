@@ -98,7 +98,6 @@ func (r *Recheck) look(ctx context.Context, identity store.Identity, t *Tally) e
 	}
 	t.Asked++
 	if err == nil {
-		account.Rechecked = true
 		err = r.Accounts.recheck(ctx, account, r.Rules, identity, user)
 	}
 	if !errors.Is(err, store.ErrNotFound) && oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied {
@@ -125,7 +124,7 @@ func (a Accounts) recheck(ctx context.Context, account Account, rules Rules, ide
 		}
 		account.Groups = rules.prefixed(account.Groups)
 	}
-	_, err := a.known(ctx, account, rules, identity, user)
+	_, err := a.known(ctx, account, rules, identity, user, false)
 	return err
 }
 

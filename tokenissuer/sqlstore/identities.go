@@ -76,7 +76,7 @@ func (s identities) TouchIdentity(ctx context.Context, identity store.Identity) 
 	return s.db.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
 		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3,
 			refresh_token = CASE WHEN $7 = '' THEN refresh_token ELSE $7 END WHERE provider = $4 AND subject = $5 AND user_id = $6`,
-			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID), identity.RefreshToken))
+			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID), possible(identity.RefreshToken)))
 	})
 }
 

@@ -261,6 +261,13 @@ func ValidateID(id string) error {
 	return nil
 }
 
+// FitsLine reports whether a name that a person has given to something has 1 to most characters, none of which moves or hides others on a
+// line.
+func FitsLine(name string, most int) bool {
+	breaksLine := func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) }
+	return name != "" && utf8.RuneCountInString(name) <= most && utf8.ValidString(name) && !strings.ContainsFunc(name, breaksLine)
+}
+
 // CheckRedirects returns an error for two things that Validate permits: a public client without a redirect URI, which no person can use
 // to sign in, and plain http to a host other than loopback. A registration at run time fails by it, and a configuration gets a warning.
 func (c *Client) CheckRedirects() error {

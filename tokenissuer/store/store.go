@@ -78,6 +78,7 @@ type Store struct {
 	Clients ClientStore
 	People
 	Families     FamilyStore
+	Devices      DeviceStore
 	Logouts      LogoutStore
 	Mails        MailStore
 	Keys         KeyStore
@@ -297,7 +298,7 @@ const (
 	ExpiringRevocations Expiring = "revocations"
 	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
 	ExpiringFamilies Expiring = "families"
-	// ExpiringAttempts are counts of failed attempts, which expire when their window ends.
+	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"
 )
 

@@ -101,7 +101,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 		return "", Flow{}, err
 	}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(flow.Verifier.Reveal()), oidc.Nonce(flow.Nonce)}
-	for name, value := range map[string]string{"login_hint": r.LoginHint, "prompt": p.settings.prompt(m, r.Prompt)} {
+	for name, value := range map[string]string{"login_hint": r.LoginHint, "prompt": p.settings.prompt(m, r.Prompt), "access_type": p.settings.accessType()} {
 		if value != "" {
 			options = append(options, oauth2.SetAuthURLParam(name, value))
 		}

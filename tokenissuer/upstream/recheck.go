@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 
@@ -49,7 +50,7 @@ func (p *OpenID) Recheck(ctx context.Context, subject string, token oauth.Secret
 	if err != nil {
 		return signin.Account{}, misconfigured("%w", err)
 	}
-	if tokens.RefreshToken != token.Reveal() {
+	if subtle.ConstantTimeCompare([]byte(tokens.RefreshToken), []byte(token.Reveal())) == 0 {
 		account.RefreshToken = oauth.NewSecret(tokens.RefreshToken)
 	}
 	return account, nil

@@ -85,6 +85,11 @@ func TestP192RefreshTokensAreKeptWhereTheyAreUsed(t *testing.T) {
 			t.Errorf("%t: %v, %v", keeps, account, err)
 		}
 	}
+	for issuer, want := range map[string]string{google: "offline", "https://login.example.com": ""} {
+		if got := (&Settings{Issuer: issuer, KeepsRefreshToken: true}).accessType(); got != want {
+			t.Errorf("access_type of %s: %q", issuer, got)
+		}
+	}
 	p := newIDP(t)
 	if _, err := p.provider(nil).Recheck(t.Context(), "x", oauth.Secret{}); !errors.Is(err, signin.ErrNoToken) || p.count("/token") > 0 {
 		t.Errorf("without a token: %v", err)

@@ -192,7 +192,7 @@ func TestU5CataloguesAreBounded(t *testing.T) {
 
 // sameAsEnglish are the keys whose text may be the English one: names, forms without words, and words that the languages share.
 var sameAsEnglish = map[Language][]string{
-	"de": {"account.name", "token.name", "account.organisation", "month.4", "month.8", "month.9", "month.11"},
+	"de": {"account.name", "factor_kind.passkey", "token.name", "account.organisation", "month.4", "month.8", "month.9", "month.11"},
 	"fr": {"account.organisation", "lifetime.minute", "lifetime.minutes", "date.day"},
 	"es": {"title.error"},
 }

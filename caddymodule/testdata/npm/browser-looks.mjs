@@ -44,6 +44,14 @@ async function allowed(page, client, person) {
   return redeem(request, await arrive(page, request))
 }
 
+// deviceURL returns the page that a television shows as a QR code.
+async function deviceURL() {
+  const body = new URLSearchParams({ client_id: 'tv', scope: 'public trusted' })
+  const answer = await fetch(`${issuer}/oauth/device_authorization`, { method: 'POST', body })
+  assert.equal(answer.status, 200)
+  return (await answer.json()).verification_uri_complete
+}
+
 // Each state is a way to it. They run in order, in one browser.
 const states = {
   'sign-in': (page) => page.goto(ask(portal).url),
@@ -73,6 +81,21 @@ const states = {
   consent: async (page) => {
     await page.goto(ask(portal, { scope: 'public trusted orders.read refresh_token', prompt: 'login' }).url)
     await signIn(page, ada)
+  },
+  'device-enter': (page) => page.goto(`${issuer}/oauth/device`),
+  'device-wrong': async (page) => {
+    await page.fill('#user_code', 'BBBB-BBBB')
+    await press(page, 'button.primary')
+  },
+  'device-consent': async (page) => {
+    await page.goto(await deviceURL())
+    await press(page, 'button.primary')
+  },
+  'device-allowed': (page) => press(page, 'button[value=allow]'),
+  'device-denied': async (page) => {
+    await page.goto(await deviceURL())
+    await press(page, 'button.primary')
+    await press(page, 'button[value=deny]')
   },
   'consent-long': (page) => page.goto(ask(long, { scope: 'public' }).url),
   account: async (page) => {

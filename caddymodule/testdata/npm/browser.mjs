@@ -19,7 +19,7 @@ const browser = await chromium.launch({
   executablePath: given.chromium,
   args: [
     '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync',
+    '--disable-component-update', '--disable-sync', ...(given.flags ?? []),
   ],
 })
 

@@ -38,6 +38,7 @@ var renderings = map[oauth.ErrorCode]rendering{
 	oauth.ServerError:            {status: http.StatusInternalServerError},
 	oauth.TemporarilyUnavailable: {status: http.StatusServiceUnavailable},
 	oauth.Denied:                 {status: http.StatusForbidden, oauth: "access_denied"},
+	oauth.DeviceDenied:           {status: http.StatusBadRequest, oauth: "access_denied"},
 	oauth.UserContextRequired:    {status: http.StatusForbidden},
 	oauth.AdminRequired:          {status: http.StatusForbidden},
 	oauth.TargetRoleNotAllowed:   {status: http.StatusForbidden},

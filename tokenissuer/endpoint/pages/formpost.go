@@ -1,10 +1,6 @@
 package pages
 
-import (
-	"crypto/sha256"
-	"encoding/base64"
-	"html/template"
-)
+import "html/template"
 
 // FormPost sends an answer to an application in a form (OAuth 2.0 Form Post Response Mode §2). A script submits the form. Without scripts,
 // a button does.
@@ -20,7 +16,7 @@ type FormPost struct {
 // Field is a parameter of an answer.
 type Field struct{ Name, Value string }
 
-// formPostScript is the only script in all pages.
+// formPostScript submits the form.
 const formPostScript = "document.forms[0].submit()"
 
 func (FormPost) template() string { return "formpost" }
@@ -36,10 +32,4 @@ func (f FormPost) Action() template.HTMLAttr { return address("action", f.URI) }
 // address returns an attribute with a URI exactly as registered. In a template, the URI would be re-encoded.
 func address(name, uri string) template.HTMLAttr {
 	return template.HTMLAttr(name + `="` + template.HTMLEscapeString(uri) + `"`) //nolint:gosec // escaped
-}
-
-// FormPostPolicy is like ContentSecurityPolicy for a FormPost to that target. It allows the form's script.
-func (p *Pages) FormPostPolicy(target string) string {
-	digest := sha256.Sum256([]byte(formPostScript))
-	return p.ContentSecurityPolicy(target) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
 }

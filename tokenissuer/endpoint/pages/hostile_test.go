@@ -90,7 +90,7 @@ func shape(d document) []string {
 		lines[i] = n.Data
 		for _, a := range n.Attr {
 			lines[i] += " " + a.Key
-			if a.Key != "value" && a.Key != "href" && a.Key != "action" {
+			if a.Key != "value" && a.Key != "href" && a.Key != "action" && !strings.HasPrefix(a.Key, "data-") {
 				lines[i] += "=" + a.Val
 			}
 		}

@@ -17,21 +17,9 @@ const (
 	OtherAccount Notice = "other_account"
 )
 
-// LetterKind is what a person asks a letter for.
-type LetterKind string
-
-// The kinds of letters that people ask for.
-const (
-	// Forgotten is for a person who has forgotten the password.
-	Forgotten LetterKind = "forgotten"
-	// SignUp is for a person who is not a user yet.
-	SignUp LetterKind = "sign_up"
-)
-
 // AskLetter asks for the address to which a letter with a link is sent (field `email`), or says that it was sent.
 type AskLetter struct {
 	Form   Form
-	Kind   LetterKind
 	Notice Notice
 	// RetryAfter is for TooManyLetters.
 	RetryAfter time.Duration
@@ -49,7 +37,7 @@ func (a AskLetter) heading() string {
 	if a.Sent {
 		return "letter.sent.title"
 	}
-	return string(a.Kind) + ".title"
+	return "forgotten.title"
 }
 
 // PasswordFault is why a new password is not accepted; see the texts `password_fault.*`.
@@ -83,9 +71,7 @@ type UseLink struct {
 	Purpose string
 	// Password asks for a new password; nil: for a confirmation alone.
 	Password *Password
-	// Name is what a person who is not a user yet typed as the name (field `name`).
-	Name   string
-	Notice Notice
+	Notice   Notice
 	// RetryAfter is for Busy.
 	RetryAfter time.Duration
 	// NewEmail is the address to be confirmed. SignInURL is the sign-in page, for OtherAccount.

@@ -2,7 +2,10 @@
 // depend on requests. Their texts are in the package words; settings.go is what an operator can change.
 package pages
 
-import "time"
+import (
+	"html/template"
+	"time"
+)
 
 // Form holds the common fields of all forms.
 type Form struct {
@@ -44,7 +47,7 @@ const (
 // ProviderNotices are the notices about a provider.
 var ProviderNotices = []Notice{ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
 
-// SignIn asks for e-mail address and password (fields `email` and `password`), or for a provider (`provider`).
+// SignIn asks for e-mail address and password (fields `email` and `password`), for a passkey (`passkey`), or for a provider (`provider`).
 type SignIn struct {
 	Form   Form
 	Notice Notice
@@ -63,9 +66,20 @@ type SignIn struct {
 	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
 	NoteFor    NoteFor
-	// ForgottenURL is for people who have forgotten their password, and SignUpURL for those who have no account. They may be empty.
-	ForgottenURL, SignUpURL string
+	// ForgottenURL is for people who have forgotten their password. It may be empty.
+	ForgottenURL string
+	// Passkey offers a sign-in with a passkey.
+	Passkey PasskeySignIn
 }
+
+// PasskeySignIn is what the script of the sign-in page says to the browser about passkeys, as JSON. The zero value offers none.
+type PasskeySignIn struct {
+	// Request is what it asks for. Unknown is the passkey that the notice UnknownPasskey concerns, or empty.
+	Request, Unknown string
+}
+
+// Script returns the script, if the page offers a passkey.
+func (s SignIn) Script() template.JS { return scriptFor(s.Passkey.Request) }
 
 // Provider is an identity provider at which people sign in.
 type Provider struct {
@@ -87,12 +101,18 @@ type Consent struct {
 	DescribedBy string
 	OnDevice    bool
 	Scopes      []Scope
-	// User and Email identify the signed-in user.
+	Viewer
+	// AccountURL is the account page, where access can be revoked.
+	AccountURL string
+	// Device is the device that asks. It is nil for an application that sent the browser here; Host is empty otherwise.
+	Device *AskingDevice
+}
+
+// Viewer is the signed-in user who is asked.
+type Viewer struct {
 	User, Email string
 	// SwitchURL is the sign-in page for another account.
 	SwitchURL string
-	// AccountURL is the account page, where access can be revoked.
-	AccountURL string
 }
 
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.
@@ -128,6 +148,9 @@ const (
 	AddressAsked Done = "email_sent"
 	// AddressChanged: the user has another address.
 	AddressChanged Done = "email"
+	// FactorAdded: a passkey was added to others. FactorRenamed: it has another name.
+	FactorAdded   Done = "factor_added"
+	FactorRenamed Done = "factor_renamed"
 )
 
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with

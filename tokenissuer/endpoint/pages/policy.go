@@ -3,6 +3,7 @@ package pages
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"html/template"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,15 +13,32 @@ import (
 // policy returns the Content-Security-Policy (CSP Level 3) without form targets. It allows no scripts, no loading and no framing, only
 // embedded images and the style sheet with this digest.
 func policy(style []byte) string {
-	digest := sha256.Sum256(style)
 	return strings.Join([]string{
 		"default-src 'none'",
-		"style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'",
+		"style-src " + digestSource(style),
 		"img-src data:",
 		"base-uri 'none'",
 		"frame-ancestors 'none'",
 		"form-action 'self'",
 	}, "; ")
+}
+
+// digestSource returns the source expression for exactly this content.
+func digestSource(content []byte) string {
+	digest := sha256.Sum256(content)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
+}
+
+// scripted is a page that may have a script. Script returns "" if it has none.
+type scripted interface{ Script() template.JS }
+
+// PolicyOf is like ContentSecurityPolicy for a page of this package. It allows the page's script, and no other.
+func (p *Pages) PolicyOf(page Page, formTargets ...string) string {
+	value := p.ContentSecurityPolicy(formTargets...)
+	if s, ok := page.(scripted); ok && s.Script() != "" {
+		value += "; script-src " + digestSource([]byte(s.Script()))
+	}
+	return value
 }
 
 // ContentSecurityPolicy returns the value of that header. Browsers apply form-action to a form's action and to every redirect that follows.

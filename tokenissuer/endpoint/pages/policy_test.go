@@ -63,7 +63,7 @@ func TestA69PolicyKnowsTheStyleAndAllowsNothingElse(t *testing.T) {
 func holdsNoCode(t *testing.T, name string, d document) {
 	t.Helper()
 	for _, n := range d.elements {
-		if n.Data == "script" && name != "formpost" {
+		if n.Data == "script" && !mayHaveScript(name) {
 			t.Errorf("%s has a script", name)
 		}
 		for _, a := range n.Attr {
@@ -71,6 +71,37 @@ func holdsNoCode(t *testing.T, name string, d document) {
 				t.Errorf("%s: <%s> has an attribute %s", name, n.Data, a.Key)
 			}
 		}
+	}
+}
+
+// mayHaveScript reports whether a sample is of the pages with a script.
+func mayHaveScript(name string) bool { return name == "formpost" || strings.Contains(name, "passkey") }
+
+// TestW66ThePolicyAllowsTheScriptOfPasskeys: each page that offers a passkey, or tells the browser about passkeys → it has one script, which
+// its policy and no other page's policy allows.
+func TestW66ThePolicyAllowsTheScriptOfPasskeys(t *testing.T) {
+	p := open(t, Settings{})
+	with := 0
+	for name, page := range samples(harmless) {
+		policy := directives(p.PolicyOf(page))
+		scripts := parse(t, render(t, p, "fr", page)).all("script")
+		if !mayHaveScript(name) {
+			if len(scripts) > 0 || policy["script-src"] != "" {
+				t.Errorf("%s: %d scripts, policy %q", name, len(scripts), policy["script-src"])
+			}
+			continue
+		}
+		with++
+		if len(scripts) != 1 || len(scripts[0].Attr) > 0 {
+			t.Fatalf("%s: %d scripts", name, len(scripts))
+		}
+		digest := sha256.Sum256([]byte(scripts[0].FirstChild.Data))
+		if policy["script-src"] != "'sha256-"+base64.StdEncoding.EncodeToString(digest[:])+"'" {
+			t.Errorf("%s: the script is not the one of the policy", name)
+		}
+	}
+	if with < 6 {
+		t.Errorf("%d pages have a script", with)
 	}
 }
 
@@ -157,7 +188,7 @@ func TestA90NothingIsLoaded(t *testing.T) {
 	for name, page := range samples(harmless) {
 		d := parse(t, render(t, p, "en", page))
 		for _, n := range d.elements {
-			if slices.Contains(loads, n.Data) && (n.Data != "script" || name != "formpost") {
+			if slices.Contains(loads, n.Data) && (n.Data != "script" || !mayHaveScript(name)) {
 				t.Errorf("%s has a <%s>", name, n.Data)
 			}
 			if href, _ := attr(n, "href"); n.Data == "link" && !strings.HasPrefix(href, "data:") {

@@ -100,6 +100,12 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 				}
 				delete(hidden, "choose")
 			}
+			if id, _ := attr(form, "id"); id == "passkey" { // the script fills it in
+				if filled, has := hidden["passkey"]; !has || filled != "" {
+					t.Errorf("the field for the passkey is %q, %t", filled, has)
+				}
+				delete(hidden, "passkey")
+			}
 			if !maps.Equal(hidden, want) {
 				t.Errorf("hidden fields %q, want %q", hidden, want)
 			}
@@ -173,8 +179,8 @@ func TestPageNamesItsLanguageAndBrand(t *testing.T) {
 func TestConsentShowsWhatIsDecided(t *testing.T) {
 	scopes := []Scope{{Name: "public"}, {Name: "orders", Words: "See your orders"}, {Name: "acme:raw"}, {Name: "trusted"}}
 	d := parse(t, render(t, open(t, Settings{}), "de", Consent{
-		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes, User: "Ada", Email: "ada@acme.example",
-		SwitchURL: "/oauth/login?switch=1", AccountURL: "/oauth/account",
+		ClientName: "Portal", ClientID: "portal-1", Host: "portal.example:8443", Scopes: scopes,
+		Viewer: Viewer{User: "Ada", Email: "ada@acme.example", SwitchURL: "/oauth/login?switch=1"}, AccountURL: "/oauth/account",
 	}))
 	for id, want := range map[string]string{
 		"scope_0": "Öffentliche Daten lesen", "scope_1": "See your orders", "scope_2": "acme:raw", "scope_3": "In Ihrem Namen handeln",
@@ -230,7 +236,7 @@ func TestConsentSpeaksOfAChoiceWhereThereIsOne(t *testing.T) {
 }
 
 func TestConsentNamesANamelessClientByItsID(t *testing.T) {
-	d := parse(t, render(t, open(t, Settings{}), "en", Consent{ClientID: "portal-1", User: "a@b.example", Email: "a@b.example"}))
+	d := parse(t, render(t, open(t, Settings{}), "en", Consent{ClientID: "portal-1", Viewer: Viewer{User: "a@b.example", Email: "a@b.example"}}))
 	if !strings.Contains(d.body(), "portal-1 would like to access your account.") {
 		t.Error(d.body())
 	}

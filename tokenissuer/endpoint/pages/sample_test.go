@@ -24,22 +24,36 @@ func samples(fill func(field string) string) map[string]Page {
 		"signin provider alone": SignIn{
 			Form: form, WithoutPasswords: true, Providers: []Provider{{"corp", fill("title")}}, Notice: ProviderUnavailable, AtProvider: fill("title"),
 		},
+		"signin passkey": SignIn{Form: form, Passkey: PasskeySignIn{Request: fill("request")}},
+		"signin passkey unknown": SignIn{
+			Form: form, Passkey: PasskeySignIn{Request: fill("request"), Unknown: fill("unknown")}, Notice: UnknownPasskey, Providers: []Provider{{"corp", fill("title")}},
+		},
 		"consent": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent of a host": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true, DescribedBy: fill("described by"), OnDevice: true,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent of nobody": Consent{
 			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Host: fill("host"), Scopes: scopes, SelfMade: true,
-			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
 		"consent nameless": Consent{
-			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
-			SwitchURL: fill("switch"), AccountURL: fill("account"),
+			Form: form, ClientID: fill("client id"), Host: fill("host"),
+			Viewer: Viewer{User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
 		},
+		"consent of a device": Consent{
+			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Scopes: scopes, Device: &AskingDevice{Address: fill("address"), AskedAt: since},
+			Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}, AccountURL: fill("account"),
+		},
+		"device":         Device{Form: form, Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device filled":  Device{Form: form, UserCode: fill("user code"), Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device wrong":   Device{Form: form, UserCode: fill("user code"), Notice: WrongUserCode, Viewer: Viewer{User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device paused":  Device{Form: form, Notice: TooManyCodes, RetryAfter: time.Minute, Viewer: Viewer{User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")}},
+		"device allowed": DeviceDecided{Allowed: true, ClientName: fill("client"), AccountURL: fill("account")},
+		"device denied":  DeviceDecided{ClientName: fill("client"), AccountURL: fill("account")},
 		"account": Account{
 			Form: form, User: fill("user"), Email: fill("email"), Organisation: fill("organisation"), Role: fill("role"),
 			SignOutURL: fill("sign out"),
@@ -82,22 +96,42 @@ func samples(fill func(field string) string) map[string]Page {
 			Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{List: []Factor{{ID: fill("id"), Kind: "totp", Since: since}}, SignIn: true},
 		},
 		"account no factors": Account{Form: form, User: fill("user"), Email: fill("email"), Factors: &Factors{CanAdd: true}},
-		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
-		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: WrongCode},
-		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Notice: TooManyCodes, RetryAfter: time.Minute},
+		"account passkeys": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Done: FactorRenamed, Factors: &Factors{
+				List: []Factor{
+					{ID: fill("id"), Kind: "passkey", Name: fill("factor name"), Since: since, LastUsed: since.AddDate(0, 1, 0)},
+					{ID: "old", Kind: "passkey", Since: since, Elsewhere: true}, {ID: "codes", Kind: "recovery_codes", Since: since, Left: 10},
+				},
+				CanAdd: true, CanAddPasskey: true, CanRenew: true, Accepted: fill("accepted"),
+			},
+		},
+		"account passkeys locked": Account{Form: form, User: fill("user"), Email: fill("email"), Done: FactorAdded, Factors: &Factors{
+			List: []Factor{{ID: fill("id"), Kind: "passkey", Name: fill("factor name"), Since: since}}, SignIn: true, CanAddPasskey: true, Accepted: fill("accepted"),
+		}},
+		"factor":             SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true},
+		"factor recovery":    SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart")},
+		"factor passkey":     SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Passkey: fill("request")},
+		"factor passkey too": SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Passkey: fill("request"), Authenticator: true, Notice: WrongPasskey},
+		"factor wrong":       SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true, Notice: WrongCode},
+		"factor paused":      SecondFactor{Form: form, Email: fill("email"), RestartURL: fill("restart"), Authenticator: true, Notice: TooManyCodes, RetryAfter: time.Minute},
+		"enrolment passkey":  Enrolment{Form: form, Passkey: fill("request"), CancelURL: fill("cancel"), Required: true, Notice: TooManyPasskeys},
+		"enrolment passkey or code": Enrolment{
+			Form: form, Passkey: fill("request"), Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true,
+		},
+		"codes of the first": Codes{Codes: []string{fill("code")}, ContinueURL: fill("continue"), Added: true, Passkey: true},
 		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
 		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
-		"forgotten":          AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in")},
-		"forgotten wrong":    AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
-		"forgotten paused":   AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
-		"forgotten sent":     AskLetter{Form: form, Kind: Forgotten, SignInURL: fill("sign in"), Sent: true},
+		"forgotten":          AskLetter{Form: form, SignInURL: fill("sign in")},
+		"forgotten wrong":    AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
+		"forgotten paused":   AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
+		"forgotten sent":     AskLetter{Form: form, SignInURL: fill("sign in"), Sent: true},
 		"signin forgotten":   SignIn{Form: form, ForgottenURL: fill("forgotten")},
 		"link reset":         UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 12}},
 		"link invitation":    UseLink{Form: form, Purpose: "invitation", Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordTooShort}},
 		"link recovery":      UseLink{Form: form, Purpose: "recovery", Password: &Password{Email: fill("email"), MinLength: 12}, Notice: Busy},
 		"account profile": Account{
-			Form: form, User: fill("user"), Email: fill("email"), Groups: []string{fill("group"), fill("another group")}, SignOutURL: fill("sign out"),
+			Form: form, User: fill("user"), Email: fill("email"), Groups: []string{fill("group")}, SignOutURL: fill("sign out"),
 			Factors: &Factors{CanAdd: true}, Tokens: &Tokens{SignIn: true},
 			Profile: &Profile{Name: fill("user"), GivenName: fill("given name"), FamilyName: fill("family name"), Locale: "de", HasMail: true, Password: &Password{Email: fill("email"), MinLength: 12}},
 		},
@@ -172,7 +206,7 @@ func states(fill func(field string) string) map[string]Page {
 	return all
 }
 
-var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh}
+var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh, WrongPasskey, UnknownPasskey, ExpiredPasskey, PasskeyNotAlone}
 
 var problemCodes = []ProblemCode{
 	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal, LinkBroken, LinkExpired, LinkSpent, AddressTaken,
