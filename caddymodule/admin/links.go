@@ -55,11 +55,9 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 				return 0, nil, malformed(fmt.Errorf("an invitation has no %s", member))
 			}
 		}
-		address, err := json.Marshal(name)
-		if err != nil {
+		if p["email"], err = json.Marshal(name); err != nil {
 			return 0, nil, malformed(err)
 		}
-		p["email"] = address
 		user, err = t.addUser(r, p)
 	} else if err == nil && len(p) > 0 {
 		err = errInvitedExists

@@ -131,7 +131,7 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 	}
 	page := pages.Account{
 		Form: h.browser.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
-		Organisation: h.organisationName(r, user), Role: h.roleOf(user), Groups: user.AllGroups(), SignOutURL: h.browser.prefix + logoutPath,
+		Memberships: pages.Memberships{Organisation: h.organisationName(r, user), Role: h.roleOf(user), Groups: user.AllGroups()}, SignOutURL: h.browser.prefix + logoutPath,
 	}
 	for _, a := range allowed.Applications {
 		page.Applications = append(page.Applications, pages.Application{

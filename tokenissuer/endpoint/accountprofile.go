@@ -32,7 +32,10 @@ func (h *accountProfile) section(r *http.Request, v visit) (*pages.Profile, erro
 		return nil, nil
 	}
 	user := v.session.User
-	page := &pages.Profile{Name: user.Name, Proves: h.proves(v.session), HasMail: l.links.Mails() && !user.External}
+	page := &pages.Profile{Name: user.Name, Proves: h.proves(v.session)}
+	if l.links.Mails() && !user.External {
+		page.Email = new(pages.NewEmail)
+	}
 	if user.Profile != nil {
 		page.GivenName, page.FamilyName, page.Locale = user.GivenName, user.FamilyName, user.Locale
 	}
@@ -62,7 +65,7 @@ func (h *accountProfile) change(w http.ResponseWriter, r *http.Request, v visit,
 	case page == nil:
 	case what == "profile" && !page.Fixed:
 		return h.save(w, r, v, f, page)
-	case what == "email" && page.Password != nil && page.HasMail:
+	case what == "email" && page.Password != nil && page.Email != nil:
 		return h.askAddress(w, r, v, f, page)
 	case what == "password" && page.Password != nil:
 		return h.changePassword(w, r, v, f, page, nonce)
@@ -132,14 +135,14 @@ func pauseOf(err error) pages.Notice {
 
 // askAddress mails a link to a new address. The response does not tell whether another user has the address.
 func (h *accountProfile) askAddress(w http.ResponseWriter, r *http.Request, v visit, f requests.Form, page *pages.Profile) error {
-	page.NewEmail = f.Get("new_email")
-	email, err := people.CheckNewEmail(page.NewEmail)
+	page.Email.Typed = f.Get("new_email")
+	email, err := people.CheckNewEmail(page.Email.Typed)
 	if err != nil {
-		page.EmailNotice = pages.NoAddress
+		page.Email.Notice = pages.NoAddress
 		return h.show(w, r, v, http.StatusOK, page)
 	}
 	refused := func(err error, notice pages.Notice) error {
-		page.EmailNotice, page.RetryAfter = notice, oauth.AsError(err).RetryAfter
+		page.Email.Notice, page.RetryAfter = notice, oauth.AsError(err).RetryAfter
 		return h.show(w, r, v, answers.SetStatusHeaders(w, err), page)
 	}
 	if err := h.checkPresent(r, v, f); err != nil {
@@ -149,7 +152,7 @@ func (h *accountProfile) askAddress(w http.ResponseWriter, r *http.Request, v vi
 		if oauth.AsError(err).Code != oauth.InvalidGrant {
 			return err
 		}
-		page.EmailWrong = true
+		page.Email.WrongPassword = true
 		return h.show(w, r, v, http.StatusOK, page)
 	}
 	l, user := h.linkPages(), v.session.User

@@ -125,18 +125,24 @@ type Profile struct {
 	// Proves reports that the user has just proved a second factor. Otherwise the forms for the address and the password ask for the present
 	// password (field `present_password`).
 	Proves bool
-	// HasMail reports that the address can be changed (field `new_email`), and NewEmail is what was typed.
-	HasMail  bool
-	NewEmail string
-	// EmailNotice is why the address was not accepted. EmailWrong reports that the password beside it is wrong.
-	EmailNotice Notice
-	EmailWrong  bool
+	// Email asks for a new address; nil: it cannot be changed here.
+	Email *NewEmail
 	// PasswordNotice is why the password was not checked, and RetryAfter when to try again.
 	PasswordNotice Notice
 	RetryAfter     time.Duration
 }
 
+// NewEmail asks for a new address (field `new_email`).
+type NewEmail struct {
+	// Typed is what was typed, and Notice why it was not accepted.
+	Typed  string
+	Notice Notice
+	// WrongPassword reports that the password beside it is wrong.
+	WrongPassword bool
+}
+
 // failed reports whether a form was not accepted.
 func (p *Profile) failed() bool {
-	return p != nil && (p.Wrong || p.EmailNotice != "" || p.EmailWrong || p.PasswordNotice != "" || p.Password != nil && p.Password.Fault != "")
+	return p != nil && (p.Wrong || p.PasswordNotice != "" || p.Email != nil && (p.Email.Notice != "" || p.Email.WrongPassword) ||
+		p.Password != nil && p.Password.Fault != "")
 }

@@ -57,8 +57,6 @@ type SignIn struct {
 	Providers []Provider
 	// AtProvider is the title of the provider that a notice concerns.
 	AtProvider string
-	// Choose makes the provider ask which account to use (field `choose`).
-	Choose bool
 	// RetryAfter is for TooManyAttempts and Busy.
 	RetryAfter time.Duration
 	// Email prefills the field.
@@ -66,8 +64,7 @@ type SignIn struct {
 	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
 	NoteFor    NoteFor
-	// ForgottenURL is for people who have forgotten their password. It may be empty.
-	ForgottenURL string
+	SignInWays
 	// Passkey offers a sign-in with a passkey.
 	Passkey PasskeySignIn
 }
@@ -80,6 +77,14 @@ type PasskeySignIn struct {
 
 // Script returns the script, if the page offers a passkey.
 func (s SignIn) Script() template.JS { return scriptFor(s.Passkey.Request) }
+
+// SignInWays are choices on the sign-in page.
+type SignInWays struct {
+	// Choose makes the provider ask which account to use (field `choose`).
+	Choose bool
+	// ForgottenURL is for people who have forgotten their password. It may be empty.
+	ForgottenURL string
+}
 
 // Provider is an identity provider at which people sign in.
 type Provider struct {
@@ -156,12 +161,10 @@ const (
 // Account shows a user's applications and sessions. A form with the field `application` or `session` ends the one with that id. A form with
 // `everywhere` ends all.
 type Account struct {
-	Form         Form
-	Done         Done
-	User, Email  string
-	Organisation string
-	Role         string
-	Groups       []string
+	Form        Form
+	Done        Done
+	User, Email string
+	Memberships
 	// Profile is what the user can change. It is nil where nobody has a password here.
 	Profile      *Profile
 	Applications []Application
@@ -174,6 +177,12 @@ type Account struct {
 	Tokens *Tokens
 	// SignOutURL is the sign-out page.
 	SignOutURL string
+}
+
+// Memberships are what a user belongs to, and cannot change.
+type Memberships struct {
+	Organisation, Role string
+	Groups             []string
 }
 
 // Application is a client that may act for the user.

@@ -20,7 +20,7 @@ func samples(fill func(field string) string) map[string]Page {
 	return map[string]Page{
 		"signin":           SignIn{Form: form, ClientName: fill("client")},
 		"signin known":     SignIn{Form: form, Email: fill("email"), Notice: WrongCredentials},
-		"signin providers": SignIn{Form: form, Usernames: true, Providers: []Provider{{"corp", fill("title")}, {"other", fill("another title")}}, Choose: true},
+		"signin providers": SignIn{Form: form, Usernames: true, Providers: []Provider{{"corp", fill("title")}, {"other", fill("another title")}}, SignInWays: SignInWays{Choose: true}},
 		"signin provider alone": SignIn{
 			Form: form, WithoutPasswords: true, Providers: []Provider{{"corp", fill("title")}}, Notice: ProviderUnavailable, AtProvider: fill("title"),
 		},
@@ -55,7 +55,7 @@ func samples(fill func(field string) string) map[string]Page {
 		"device allowed": DeviceDecided{Allowed: true, ClientName: fill("client"), AccountURL: fill("account")},
 		"device denied":  DeviceDecided{ClientName: fill("client"), AccountURL: fill("account")},
 		"account": Account{
-			Form: form, User: fill("user"), Email: fill("email"), Organisation: fill("organisation"), Role: fill("role"),
+			Form: form, User: fill("user"), Email: fill("email"), Memberships: Memberships{Organisation: fill("organisation"), Role: fill("role")},
 			SignOutURL: fill("sign out"),
 			Applications: []Application{
 				{ID: fill("id"), Name: fill("application"), Scopes: scopes, Since: since, LastUsed: since.AddDate(0, 3, 10)},
@@ -126,20 +126,20 @@ func samples(fill func(field string) string) map[string]Page {
 		"forgotten wrong":    AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
 		"forgotten paused":   AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
 		"forgotten sent":     AskLetter{Form: form, SignInURL: fill("sign in"), Sent: true},
-		"signin forgotten":   SignIn{Form: form, ForgottenURL: fill("forgotten")},
+		"signin forgotten":   SignIn{Form: form, SignInWays: SignInWays{ForgottenURL: fill("forgotten")}},
 		"link reset":         UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 12}},
 		"link invitation":    UseLink{Form: form, Purpose: "invitation", Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordTooShort}},
 		"link recovery":      UseLink{Form: form, Purpose: "recovery", Password: &Password{Email: fill("email"), MinLength: 12}, Notice: Busy},
 		"account profile": Account{
-			Form: form, User: fill("user"), Email: fill("email"), Groups: []string{fill("group")}, SignOutURL: fill("sign out"),
+			Form: form, User: fill("user"), Email: fill("email"), Memberships: Memberships{Groups: []string{fill("group")}}, SignOutURL: fill("sign out"),
 			Factors: &Factors{CanAdd: true}, Tokens: &Tokens{SignIn: true},
-			Profile: &Profile{Name: fill("user"), GivenName: fill("given name"), FamilyName: fill("family name"), Locale: "de", HasMail: true, Password: &Password{Email: fill("email"), MinLength: 12}},
+			Profile: &Profile{Name: fill("user"), GivenName: fill("given name"), FamilyName: fill("family name"), Locale: "de", Email: new(NewEmail), Password: &Password{Email: fill("email"), MinLength: 12}},
 		},
 		"account profile refused": Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{
-			Name: fill("user"), Wrong: true, HasMail: true, NewEmail: fill("new email"), EmailNotice: NoAddress, EmailWrong: true, PasswordNotice: Busy,
+			Name: fill("user"), Wrong: true, Email: &NewEmail{Typed: fill("new email"), Notice: NoAddress, WrongPassword: true}, PasswordNotice: Busy,
 			Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordWrong},
 		}},
-		"account profile proved":      Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Name: fill("user"), Proves: true, HasMail: true, EmailNotice: TooManyLetters, RetryAfter: time.Minute, Password: &Password{Email: fill("email"), MinLength: 8, Fault: PasswordsDiffer}}},
+		"account profile proved":      Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Name: fill("user"), Proves: true, Email: &NewEmail{Notice: TooManyLetters}, RetryAfter: time.Minute, Password: &Password{Email: fill("email"), MinLength: 8, Fault: PasswordsDiffer}}},
 		"account profile fixed":       Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Fixed: true}},
 		"account profile, no mail":    Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Password: &Password{Email: fill("email"), MinLength: 12}}},
 		"link address":                UseLink{Form: form, Purpose: "address", NewEmail: fill("new email")},
@@ -184,7 +184,7 @@ func states(fill func(field string) string) map[string]Page {
 	all := samples(fill)
 	form := Form{Action: fill("action"), Token: fill("token"), Pending: fill("pending")}
 	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
-		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
+		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Memberships: Memberships{Role: role}}
 	}
 	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked, TokenEnded, ProfileSaved, PasswordChanged, AddressAsked, AddressChanged} {
 		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
