@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 )
@@ -129,6 +130,49 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 	server.Run()
 	if status, body := grant("ada", ldaptest.PasswordOf("ada")); status != http.StatusOK {
 		t.Errorf("the directory is back: %d %s", status, body)
+	}
+}
+
+// TestP198WhoHasLeftTheDirectoryIsSignedOut: `recheck`, and a person whose entry is gone → the session and what came of it end at the next
+// round, which one node begins in each interval; the directory away → they go on, and the log says so.
+func TestP198WhoHasLeftTheDirectoryIsSignedOut(t *testing.T) {
+	server := ldaptest.Start(t)
+	server.AddPerson(ldaptest.DN("eve"), "eve", "eve@example.com")
+	g := startGatehouse(t, atDirectory(server, "create\nrecheck 1h"))
+	g.eventually("the first round is over", func() bool { return strings.Contains(g.logs(), `"asked":0,"left":0`) })
+	b := g.browser()
+	b.signIn(b.open("/oauth/login"), "eve", ldaptest.PasswordOf("eve"))
+	status, _, body := g.post("/oauth/token", url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {ldaptest.PasswordOf("eve")}, "scope": {"public"}})
+	if status != http.StatusOK || !b.isSignedIn() {
+		t.Fatalf("%d %s", status, body)
+	}
+	admin := server.Admin()
+	check(t, admin.Del(ldap.NewDelRequest(ldaptest.DN("eve"), nil)))
+	admin.Close()
+	s, r := g.loaded().service, g.loaded().starting.rechecks[0]
+	s.recheckOnce(r)
+	if !b.isSignedIn() {
+		t.Error("a second round within the interval")
+	}
+	server.Stop()
+	if _, err := r.Round(t.Context()); err == nil || !b.isSignedIn() {
+		t.Errorf("the directory is away: %v", err)
+	}
+	if out := g.ok("provider", "list"); !strings.Contains(out, "down") && !strings.Contains(out, "unavailable") && !strings.Contains(out, "refused") {
+		t.Errorf("provider list does not say that it is away: %s", out)
+	}
+	server.Run()
+	if tally, err := r.Round(t.Context()); err != nil || tally.Left != 1 {
+		t.Fatalf("%+v, %v", tally, err)
+	}
+	if page := b.open("/oauth/account"); strings.Contains(page.body, "eve@example.com") {
+		t.Error("eve is signed in still")
+	}
+	if status, _, answer := g.get("/wiki", member(t, body, "access_token")); status != http.StatusUnauthorized {
+		t.Errorf("eve's token: %d %s", status, answer)
+	}
+	if !strings.Contains(g.logs(), `"msg":"sessions ended at a recheck"`) {
+		t.Error("nothing in the audit log")
 	}
 }
 

@@ -55,7 +55,7 @@ func providerKey(s configuration.ProviderSettings) string {
 		return fmt.Sprintf("%#v", []any{"github", g.Name, g.URL, g.Client.ID, g.Client.Secret.Reveal(), g.Groups, g.Organisations, g.AllowPrivateNetwork})
 	}
 	o := s.OpenID
-	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.AllowPrivateNetwork})
+	return fmt.Sprintf("%#v", []any{"openid", o.Name, o.Issuer, o.Client.ID, o.Client.Secret.Reveal(), o.Scopes, o.GroupsClaim, o.KeepsRefreshToken, o.AllowPrivateNetwork})
 }
 
 // providerOf returns the OpenID provider with an issuer identifier.

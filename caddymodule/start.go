@@ -28,6 +28,8 @@ type starting struct {
 	service *service
 	target  *admin.Target
 	about   []zap.Field // for the line in the log
+	// rechecks ask providers what has become of their people.
+	rechecks []*recheck
 }
 
 // start opens the node and begins to serve. It returns no error when a database server cannot be reached: beginLater goes on then.
@@ -59,6 +61,9 @@ func (s *starting) start() error {
 	}
 	if s.service.settings.Issuer.OpenID {
 		n.Life.Go(s.service.tellApplications)
+	}
+	for _, r := range s.rechecks {
+		n.Life.Go(func() { s.service.recheck(r) })
 	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -59,6 +60,9 @@ type Provider struct {
 	// TrustFactors accepts the provider's word for second factors: `second_factor required` does not hold for people who sign in there, and a
 	// sign-in whose amr has mfa is one of two factors (RFC 8176 §2). A directory cannot have it. Default: off.
 	TrustFactors bool `json:"trust_factors,omitempty"`
+	// Recheck is how often the provider is asked what has become of the people who are signed in from there. A directory is searched; an OpenID
+	// provider must give a refresh token, so put offline_access among Scopes. GitHub cannot be asked. From 1m to 7d. Default: never.
+	Recheck caddy.Duration `json:"recheck,omitempty"`
 	// Title is the provider's name on the sign-in page. Default: its name.
 	Title string `json:"title,omitempty"`
 	// Domains are the e-mail domains for which a login_hint of an application leads to this provider.
@@ -162,6 +166,7 @@ func (s *SignIn) parseProvider(d *caddyfile.Dispenser, of providerKind, at *Sour
 	known := of.own(&c)
 	maps.Copy(known, options{
 		"allow": c.parseAllow, "create": c.parseCreate, "title": checkedText(&c.Title, nil), "group_prefix": checkedText(&c.GroupPrefix, nil), "default": flag(&c.Default),
+		"recheck": func(d *caddyfile.Dispenser) error { return parseOnce(d, &c.Recheck) },
 		"link": checkedText(&c.Link, func(word string) error {
 			_, err := signin.ParseLinking(word)
 			return err

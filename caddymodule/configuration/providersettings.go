@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/ldap"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -24,6 +25,8 @@ type ProviderSettings struct {
 	// Default sends people to the provider without showing the sign-in page.
 	Default bool
 	Rules   signin.Rules
+	// Recheck is how often the provider is asked what has become of its people; zero: never.
+	Recheck time.Duration
 	// Exactly one of these is set.
 	OpenID *upstream.Settings
 	GitHub *upstream.GitHubSettings
@@ -31,6 +34,12 @@ type ProviderSettings struct {
 }
 
 // Kind returns the kind of the provider, as in JSON.
+// The bounds of Recheck.
+const (
+	minRecheck = time.Minute
+	maxRecheck = 7 * store.Day
+)
+
 func (p *ProviderSettings) Kind() string {
 	switch {
 	case p.GitHub != nil:
@@ -66,7 +75,7 @@ func (p *ProviderSettings) source() string {
 // read returns the provider, with placeholders resolved.
 func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	p = ProviderSettings{
-		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default,
+		Name: c.Name, Title: c.Title, Domains: c.Domains, Default: c.Default, Recheck: time.Duration(c.Recheck),
 		Rules: signin.Rules{AllowEmailDomains: c.AllowEmailDomains, AllowGroups: c.AllowGroups, GroupPrefix: c.GroupPrefix, AllowUnverifiedEmail: c.AllowUnverifiedEmail, Link: signin.LinkNever},
 	}
 	if p.Title == "" {
@@ -98,9 +107,17 @@ func (c *Provider) read(lookup lookup) (p ProviderSettings, err error) {
 	if c.Create != nil {
 		p.Rules.Create = &signin.Creation{Organisation: c.Create.Organisation, Role: store.Role(c.Create.Role)}
 	}
+	switch {
+	case c.Recheck != 0 && c.Kind == kindGitHub:
+		return p, errors.New("recheck: GitHub gives no refresh token to ask with: leave the line out")
+	case c.Recheck != 0 && (p.Recheck < minRecheck || p.Recheck > maxRecheck):
+		return p, fmt.Errorf("recheck %s: use 1m to 7d", p.Recheck)
+	}
 	switch c.Kind {
 	case kindOpenID, "":
-		p.OpenID, err = c.readOpenID(lookup)
+		if p.OpenID, err = c.readOpenID(lookup); err == nil {
+			p.OpenID.KeepsRefreshToken = c.Recheck != 0
+		}
 	case kindGitHub:
 		p.GitHub, err = c.readGitHub(lookup)
 	case kindLDAP:

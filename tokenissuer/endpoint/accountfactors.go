@@ -54,8 +54,7 @@ func (h *accountFactors) section(r *http.Request, v visit) (*pages.Factors, erro
 
 // mayChange reports whether the user of a session can change the factors: after a recent sign-in, with a factor if the user has one.
 func (h *accountFactors) mayChange(s *signin.Session, own []*store.Factor) bool {
-	isSecond := func(f *store.Factor) bool { return f.Kind != store.RecoveryCodes }
-	return h.browser.isRecent(s) && (s.Family.SignIn.Proof.ACR == oauth.TwoFactorACR || !slices.ContainsFunc(own, isSecond))
+	return h.browser.isRecent(s) && (s.Family.SignIn.Proof.ACR == oauth.TwoFactorACR || !slices.ContainsFunc(own, (*store.Factor).IsSecond))
 }
 
 // change processes the forms of the section: the field `factor` is `sign_in`, `add`, `add_passkey`, `codes`, or the id of a factor to remove, or

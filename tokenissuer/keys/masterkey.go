@@ -32,9 +32,9 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
 	ProviderSignIns, HalfSignIns cipher.AEAD
-	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store. Challenges seals the challenges
-	// of passkeys.
-	Factors, Challenges cipher.AEAD
+	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
+	// tokens of identity providers there. Challenges seals the challenges of passkeys.
+	Factors, ProviderTokens, Challenges cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -92,6 +92,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 	}{
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
+		{&k.ProviderTokens, "refresh token of a provider"},
 		{&k.Challenges, "challenge of a passkey"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)

@@ -23,6 +23,10 @@ const objectGUID = "objectGUID"
 
 const (
 	accountControl = "userAccountControl"
+	accountLock    = "nsAccountLock"
+	// accountLockedTime is when an account was locked for failed attempts, or lockedForEver.
+	accountLockedTime = "pwdAccountLockedTime"
+	lockedForEver     = "000001010000Z"
 	// accountDisabled is ADS_UF_ACCOUNTDISABLE in userAccountControl.
 	accountDisabled = 2
 )
@@ -30,7 +34,7 @@ const (
 // userAttributes are the attributes requested by a search for people.
 func (p *plan) userAttributes() []string {
 	a := p.Attributes
-	list := slices.Concat([]string{a.Email, accountControl, "givenName", "sn"}, a.Names, a.Usernames, subjectAttributes)
+	list := slices.Concat([]string{a.Email, accountControl, accountLock, accountLockedTime, "givenName", "sn"}, a.Names, a.Usernames, subjectAttributes)
 	for _, optional := range []string{a.Subject, a.Groups} {
 		if optional != "" {
 			list = append(list, optional)
@@ -76,8 +80,12 @@ func formatGUID(b []byte) (string, error) {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-"), nil
 }
 
-// isDisabled reports whether an account is disabled in Active Directory. Other directories refuse the bind.
+// isDisabled reports whether an entry says that its account is disabled: in Active Directory, or by an administrator's lock in OpenLDAP, 389
+// Directory Server or FreeIPA, which refuse the bind too.
 func isDisabled(e *ldap.Entry) bool {
+	if strings.EqualFold(e.GetEqualFoldAttributeValue(accountLock), "true") || e.GetEqualFoldAttributeValue(accountLockedTime) == lockedForEver {
+		return true
+	}
 	control := e.GetEqualFoldAttributeValue(accountControl)
 	if control == "" {
 		return false

@@ -35,25 +35,14 @@ const (
 	MaxBytes = 1024
 )
 
-// Hash waits for a slot and returns the hash of a new password. It refuses invalid passwords; see Validate.
+// Hash waits for a slot and returns the hash of a password. The caller checks the password with Validate.
 func (p *Hasher) Hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
-	if err := Validate(password); err != nil {
-		return oauth.Secret{}, err
-	}
 	leave, err := p.Enter(ctx, Attempt{})
 	if err != nil {
 		return oauth.Secret{}, err
 	}
 	defer leave()
 	return Hash(password), nil
-}
-
-// Validate refuses passwords of fewer than 8 or more than MaxBytes bytes, and those that contain NUL.
-func Validate(password oauth.Secret) error {
-	if n := len(password.Reveal()); n < 8 || n > MaxBytes || strings.ContainsRune(password.Reveal(), 0) {
-		return fmt.Errorf("use a password of 8 to %d bytes without NUL", MaxBytes)
-	}
-	return nil
 }
 
 // Hash returns the argon2id hash of a password in PHC form, with a fresh salt, at the cost of CurrentScheme. It does
@@ -67,7 +56,7 @@ func Hash(password oauth.Secret) oauth.Secret {
 }
 
 func (a argon2Params) key(password oauth.Secret, salt []byte, length uint32) []byte {
-	return argon2.IDKey([]byte(password.Reveal()), salt, a.time, a.memory, a.threads, length)
+	return argon2.IDKey(normalised(password), salt, a.time, a.memory, a.threads, length)
 }
 
 func (a argon2Params) scheme() string {
@@ -173,7 +162,7 @@ func parseArgon2Params(text string) (argon2Params, error) {
 func Verify(password, hash oauth.Secret) bool {
 	text := hash.Reveal()
 	if isBcrypt(text) {
-		given := []byte(password.Reveal())
+		given := normalised(password)
 		// bcrypt ignores further bytes, so longer passwords never match.
 		whole := len(given) <= maxBcryptBytes
 		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole

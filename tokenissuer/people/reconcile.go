@@ -122,11 +122,9 @@ func (g *Registry) endDeclaredUser(ctx context.Context, d store.Declaration, aga
 		}
 	}
 	if gone { // otherwise the next user declared with the id would have them
-		ended, err := g.People.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: d.ID}, g.People.Families.Ending())
-		if err != nil {
+		if err := g.People.EndPersonalTokens(ctx, d.ID); err != nil {
 			return false, err
 		}
-		g.People.Families.Revocations.Add(ended...)
 	}
 	if !gone && !heir.Declared {
 		if err := g.unlinkOthers(ctx, heir); err != nil {

@@ -116,7 +116,7 @@ func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret
 		if u.Service {
 			return nil, errServiceSignsIn
 		}
-		if u.PasswordHash, err = g.hash(ctx, password); err != nil {
+		if u.PasswordHash, err = g.hash(ctx, password, passwords.Owner{Email: u.Email}); err != nil {
 			return nil, err
 		}
 	}
@@ -138,17 +138,26 @@ func noOrganisation(id string) error {
 	return store.InvalidInput(fmt.Errorf("there is no organisation %q: add it first", id))
 }
 
-// SetPassword sets a user's password and ends every token and session of the user.
+// SetPassword sets a user's password and ends every token and session of the user. It refuses what passwords.Validate refuses for the user.
 func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secret) error {
-	hash, err := g.hash(ctx, password)
+	user, err := g.User(ctx, id)
+	if err != nil {
+		return err
+	}
+	factors, err := g.Families.Store.Factors(ctx, id)
+	if err != nil {
+		return err
+	}
+	hasFactor := slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
+	hash, err := g.hash(ctx, password, passwords.Owner{Email: user.Email, HasFactor: hasFactor})
 	if err != nil {
 		return err
 	}
 	return g.SetPasswordHash(ctx, id, hash)
 }
 
-func (g *Users) hash(ctx context.Context, password oauth.Secret) (oauth.Secret, error) {
-	if err := passwords.Validate(password); err != nil {
+func (g *Users) hash(ctx context.Context, password oauth.Secret, owner passwords.Owner) (oauth.Secret, error) {
+	if err := passwords.Validate(password, owner); err != nil {
 		return oauth.Secret{}, store.InvalidInput(err)
 	}
 	return g.Hasher.Hash(ctx, password)
@@ -337,6 +346,15 @@ func (g *Users) Unlink(ctx context.Context, u store.Unlinking) error {
 	}
 	g.Families.Revocations.Add(ended...)
 	return nil
+}
+
+// EndPersonalTokens ends the personal access tokens of a user.
+func (g *Users) EndPersonalTokens(ctx context.Context, userID string) error {
+	ended, err := g.Stored.EndPersonalTokens(ctx, store.PersonalTokenFilter{UserID: userID}, g.Families.Ending())
+	if err == nil {
+		g.Families.Revocations.Add(ended...)
+	}
+	return err
 }
 
 // Identities returns the store of accounts at providers.

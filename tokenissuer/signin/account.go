@@ -3,6 +3,7 @@ package signin
 import (
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -31,4 +32,6 @@ type Account struct {
 	// NamedOnly reports that the person has not signed in, but was named in another party's token. Such an account identifies the person
 	// and changes nothing about the user.
 	NamedOnly bool
+	// RefreshToken is a new refresh token of the provider to keep for Recheck. It is empty if there is none.
+	RefreshToken oauth.Secret
 }

@@ -56,6 +56,8 @@ type Users interface {
 	AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error)
 	UpdateUser(ctx context.Context, id string, change store.UserChange) error
 	Unlink(ctx context.Context, u store.Unlinking) error
+	// EndPersonalTokens ends the personal access tokens of a user.
+	EndPersonalTokens(ctx context.Context, userID string) error
 	// Identities returns the store of accounts at providers.
 	Identities() store.IdentityStore
 }
@@ -111,7 +113,7 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 		user, err := a.Families.Directory.User(ctx, identity.UserID)
 		switch {
 		case err == nil && identity.IsOf(user) && rules.knows(identity):
-			return a.known(ctx, account, rules, identity, user)
+			return a.known(ctx, account, rules, identity, user, true)
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		}
@@ -135,8 +137,8 @@ func (a Accounts) find(ctx context.Context, account Account, rules Rules) (*stor
 	return a.create(ctx, account, rules)
 }
 
-// known returns the user of an identity, updated from the account.
-func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) (*store.User, error) {
+// known returns the user of an identity, updated from the account. isUse reports that the account is used now, and not only looked at.
+func (a Accounts) known(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User, isUse bool) (*store.User, error) {
 	if !user.IsActive() { // nothing is written for a user who may not sign in
 		return nil, refused(reasonInactive)
 	}
@@ -159,12 +161,19 @@ func (a Accounts) known(ctx context.Context, account Account, rules Rules, ident
 		}
 		identity.Vouches = account.vouchesAs(before, user, rules)
 	}
+	kept, err := a.sealed(account)
+	if err != nil {
+		return nil, err
+	}
+	before.RefreshToken, identity.RefreshToken = "", kept // TouchIdentity keeps the earlier one if there is no new one
 	now := a.now()
 	identity.Source = rules.Source
-	if now.Sub(identity.LastUsedAt) < touchInterval && identity == before {
+	if (!isUse || now.Sub(identity.LastUsedAt) < touchInterval) && identity == before {
 		return user, nil
 	}
-	identity.LastUsedAt = now
+	if isUse {
+		identity.LastUsedAt = now
+	}
 	if err := a.touch(ctx, identity); err != nil {
 		return nil, err
 	}
@@ -255,10 +264,14 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 			return nil, err
 		}
 	}
+	kept, err := a.sealed(account)
+	if err != nil {
+		return nil, err
+	}
 	now := a.now()
 	if err := a.Users.Identities().LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
-		Vouches: true,
+		Vouches: true, RefreshToken: kept,
 	}); err != nil {
 		return nil, err
 	}
@@ -318,8 +331,13 @@ func (a Accounts) create(ctx context.Context, account Account, rules Rules) (*st
 		user.ProviderGroups, user.GroupsBy = keptGroups(account.Groups, nil), account.Provider
 	}
 	account.describe(&user)
+	kept, err := a.sealed(account)
+	if err != nil {
+		return nil, err
+	}
 	added, err := a.Users.AddUser(ctx, user, oauth.Secret{}, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, Source: rules.Source, Vouches: account.EmailVerified && rules.Link == LinkVerifiedEmail,
+		RefreshToken: kept,
 	})
 	if store.IsInvalidInput(err) { // the organisation or the role does not exist, and the person cannot correct that
 		return nil, oauth.NewError(oauth.ServerError, "creation_failed").WithCause(err)

@@ -114,7 +114,7 @@ func (fa *Factors) Remove(ctx context.Context, user *store.User, id string) erro
 		switch {
 		case f.ID == id:
 			found = true
-		case isSecond(f):
+		case f.IsSecond():
 			left++
 		}
 	}

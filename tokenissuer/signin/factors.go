@@ -97,7 +97,7 @@ func (fa *Factors) DemandOf(ctx context.Context, who SignedIn, wanted bool) (Dem
 	switch {
 	case err != nil:
 		return NothingMore, err
-	case slices.ContainsFunc(own, isSecond):
+	case slices.ContainsFunc(own, (*store.Factor).IsSecond):
 		return AskFactor, nil
 	case (required || wanted) && fa.CanAdd():
 		return AskEnrolment, nil
@@ -112,9 +112,6 @@ func (fa *Factors) ProofAt(provider string, proof store.Proof) store.Proof {
 	}
 	return proof
 }
-
-// isSecond reports whether a factor alone makes a sign-in one of two factors. Recovery codes are there for the day on which it is lost.
-func isSecond(f *store.Factor) bool { return f.Kind != store.RecoveryCodes }
 
 // Suffices reports whether a family may still act for its user, although the rule may be younger than the family. It holds for families that
 // came of a sign-in of the user.

@@ -7,25 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 const (
-	identityColumns  = `provider, subject, user_id, declared_email, source, linked_at, last_used_at, created, vouches`
+	identityColumns  = `provider, subject, user_id, declared_email, source, linked_at, last_used_at, created, vouches, refresh_token`
 	selectIdentities = `SELECT ` + identityColumns + ` FROM identities`
-	insertIdentity   = `INSERT INTO identities (` + identityColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	insertIdentity   = `INSERT INTO identities (` + identityColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (provider, subject) `
 )
 
 // identityValues are the arguments of insertIdentity.
 func identityValues(i store.Identity) []any {
-	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, i.Source, micros(i.LinkedAt), micros(i.LastUsedAt), i.Created, i.Vouches}
+	return []any{i.Provider, i.Subject, i.UserID, i.DeclaredEmail, i.Source, micros(i.LinkedAt), micros(i.LastUsedAt), i.Created, i.Vouches, i.RefreshToken}
 }
 
 func scanIdentity(row scanner) (i store.Identity, err error) {
 	var linked, used sql.Null[int64]
-	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &i.Source, &linked, &used, &i.Created, &i.Vouches)
+	err = row.Scan(&i.Provider, &i.Subject, &i.UserID, &i.DeclaredEmail, &i.Source, &linked, &used, &i.Created, &i.Vouches, &i.RefreshToken)
 	i.LinkedAt, i.LastUsedAt = timeOf(linked), timeOf(used)
 	return i, err
 }
@@ -64,7 +65,8 @@ func (s identities) LinkIdentity(ctx context.Context, identity store.Identity) e
 				return err
 			}
 		}
-		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email, source = excluded.source, vouches = excluded.vouches
+		return mustAdd(tx.ExecContext(ctx, insertIdentity+`DO UPDATE SET last_used_at = excluded.last_used_at, declared_email = excluded.declared_email, source = excluded.source, vouches = excluded.vouches,
+			refresh_token = excluded.refresh_token
 			WHERE identities.user_id = excluded.user_id`, identityValues(identity)...))
 	})
 }
@@ -72,9 +74,22 @@ func (s identities) LinkIdentity(ctx context.Context, identity store.Identity) e
 // TouchIdentity records when an identity was last used, and at which provider.
 func (s identities) TouchIdentity(ctx context.Context, identity store.Identity) error {
 	return s.db.statement(ctx, "touching identity", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3 WHERE provider = $4 AND subject = $5 AND user_id = $6`,
-			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID)))
+		return mustHit(tx.ExecContext(ctx, `UPDATE identities SET last_used_at = $1, source = $2, vouches = $3,
+			refresh_token = CASE WHEN $7 = '' THEN refresh_token ELSE $7 END WHERE provider = $4 AND subject = $5 AND user_id = $6`,
+			micros(identity.LastUsedAt), identity.Source, identity.Vouches, possible(identity.Provider), possible(identity.Subject), possible(identity.UserID), possible(identity.RefreshToken)))
 	})
+}
+
+// IdentitiesInUse lists identities whose users have something that lives.
+func (s identities) IdentitiesInUse(ctx context.Context, provider, after string, at time.Time, limit int) ([]store.Identity, error) {
+	list, err := askAll(ctx, s.db.text(selectIdentities+` AS i WHERE provider = $1 AND subject > $2 AND (
+		EXISTS (SELECT 1 FROM families f WHERE f.user_id = i.user_id AND f.revoked_at IS NULL AND f.provider = i.provider AND f.expires_at > $3)
+		OR EXISTS (SELECT 1 FROM personal_tokens p WHERE p.user_id = i.user_id AND p.expires_at > $3)) ORDER BY subject LIMIT $4`),
+		[]any{possible(provider), possible(after), micros(at), limit}, scanIdentity)
+	if err != nil {
+		return nil, fmt.Errorf("listing identities in use: %w", err)
+	}
+	return list, nil
 }
 
 // IdentitySources lists the sources of a provider's identities.

@@ -16,6 +16,7 @@ import (
 
 // backToVersion1 undoes the migrations after the first one.
 const backToVersion1 = `DROP TABLE factors;
+	ALTER TABLE identities DROP COLUMN refresh_token;
 	UPDATE counters SET position = 1 WHERE name = 'newest_schema';
 	DELETE FROM goose_db_version WHERE version_id > 1`
 

@@ -41,6 +41,9 @@ type Factor struct {
 // IsOf reports whether the factor belongs to u: a user with its UserID who is the person it was added for.
 func (f *Factor) IsOf(u *User) bool { return f.UserID == u.ID && f.DeclaredEmail == u.DeclaredEmail() }
 
+// IsSecond reports whether the factor alone makes a sign-in one of two factors. Recovery codes are there for the day on which it is lost.
+func (f *Factor) IsSecond() bool { return f.Kind != RecoveryCodes }
+
 // FactorStore stores factors. RemoveUser deletes those of the user, and AddUser deletes those of a former owner of the id.
 type FactorStore interface {
 	// Factors lists the factors of a user, oldest first.

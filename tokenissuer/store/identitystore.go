@@ -28,6 +28,8 @@ type Identity struct {
 	// the user's address. A change of the address clears it for all identities of the user, and an operator's verification of the address
 	// sets it for all.
 	Vouches bool
+	// RefreshToken is the newest refresh token of the provider, sealed. It is empty if none is kept.
+	RefreshToken string
 }
 
 // IsOf reports whether the identity belongs to u: a user with its UserID who is the person it was linked to.
@@ -69,11 +71,15 @@ type IdentityStore interface {
 	// Identities lists the identities of a user, sorted by provider and subject.
 	Identities(ctx context.Context, userID string) ([]Identity, error)
 	// LinkIdentity links an identity to a user and makes a stored user External, in one step. When the user has the identity already,
-	// only LastUsedAt, DeclaredEmail, Source and Vouches change. It returns ErrTaken when another user has it, and ErrNotFound when the
+	// only LastUsedAt, DeclaredEmail, Source, Vouches and RefreshToken change. It returns ErrTaken when another user has it, and ErrNotFound when the
 	// user is not stored and DeclaredEmail is empty. Of concurrent calls for several users exactly one succeeds.
 	LinkIdentity(ctx context.Context, identity Identity) error
-	// TouchIdentity sets LastUsedAt, Source and Vouches. It returns ErrNotFound when the identity does not exist or another user has it.
+	// TouchIdentity sets LastUsedAt, Source and Vouches, and RefreshToken unless it is empty. It returns ErrNotFound when the identity does not exist or another user has it.
 	TouchIdentity(ctx context.Context, identity Identity) error
+	// IdentitiesInUse lists identities of a provider whose users have a family of that provider or a personal access token, neither
+	// revoked nor expired at the given time. They are sorted by subject, in an order of the store's. It returns at most limit, of those
+	// after a subject.
+	IdentitiesInUse(ctx context.Context, provider, after string, at time.Time, limit int) ([]Identity, error)
 	// IdentitySources lists the distinct sources of a provider's identities, in no particular order.
 	IdentitySources(ctx context.Context, provider string) ([]string, error)
 	// UnlinkIdentity deletes an identity and ends every family of its user whose Provider is the identity's, except KeepSession and its

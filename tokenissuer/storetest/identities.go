@@ -16,7 +16,7 @@ import (
 func identity(provider, subject, userID string) store.Identity {
 	return store.Identity{
 		Provider: provider, Subject: subject, UserID: userID, Source: "openid https://" + provider, LinkedAt: now.Add(-48 * time.Hour), LastUsedAt: now.Add(-time.Minute),
-		Vouches: true,
+		Vouches: true, RefreshToken: "sealed token of " + subject,
 	}
 }
 
@@ -62,6 +62,9 @@ func identityCalls(s store.Store) []call {
 		{"TouchIdentity", func(ctx context.Context) error {
 			return s.Identities.TouchIdentity(ctx, identity("corp", "ada", "ada"))
 		}},
+		{"IdentitiesInUse", func(ctx context.Context) error {
+			return errOf(s.Identities.IdentitiesInUse(ctx, "corp", "", now, 10))
+		}},
 		{"IdentitySources", func(ctx context.Context) error { return errOf(s.Identities.IdentitySources(ctx, "corp")) }},
 		{"UnlinkIdentity", func(ctx context.Context) error {
 			return errOf(s.Identities.UnlinkIdentity(ctx, unlinking("corp", "ada", "ada"), theEnd))
@@ -83,8 +86,9 @@ var identityChecks = []check{
 		sameIdentities(t, s, "ada", third, second, first)
 		again := first
 		again.LinkedAt, again.LastUsedAt, again.Created, again.Vouches = now, now.Add(time.Hour), true, false
+		again.RefreshToken = "another token"
 		must(t, s.Identities.LinkIdentity(t.Context(), again))
-		first.LastUsedAt, first.Vouches = again.LastUsedAt, false
+		first.LastUsedAt, first.Vouches, first.RefreshToken = again.LastUsedAt, false, again.RefreshToken
 		sameIdentities(t, s, "ada", third, second, first)
 		after := readUser(t, s.Users, "ada")
 		if after.Version != u.Version || !after.External || u.External {
@@ -100,6 +104,41 @@ var identityChecks = []check{
 		sameIdentities(t, s, "eve", declared(identity("corp", "eve", "eve")))
 		mustBe(t, s.Identities.LinkIdentity(t.Context(), identity("corp", "2", "nobody")), store.ErrNotFound)
 		noIdentity(t, s, "corp", "2")
+	}},
+	// The identities in use → those of the provider whose users have a session from there or a token of their own that lives, in pages.
+	{name: "P190IdentitiesInUse", test: func(t *testing.T, s store.Store) {
+		inUse := func(after string, limit int) (subjects []string) {
+			t.Helper()
+			for _, i := range ok(s.Identities.IdentitiesInUse(t.Context(), "corp", after, now, limit))(t) {
+				same(t, i, declared(identity("corp", i.Subject, i.UserID)))
+				subjects = append(subjects, i.Subject)
+			}
+			return subjects
+		}
+		for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("corp", id, id))))
+			must(t, s.Identities.LinkIdentity(t.Context(), declared(identity("other", id, id))))
+		}
+		wantSize(t, inUse("", 10), 0)
+		lives := func(id string, edit func(*store.TokenFamily)) {
+			t.Helper()
+			must(t, Done(s.Families.AddFamily(t.Context(), with(family(id), func(f *store.TokenFamily) {
+				f.User.ID, f.SignIn.Provider, f.Actor = id, "corp", store.Actor{}
+				edit(f)
+			}))))
+		}
+		lives("a", func(*store.TokenFamily) {})
+		lives("b", func(*store.TokenFamily) {})
+		lives("c", func(f *store.TokenFamily) { f.SignIn.Provider = "other" })
+		lives("d", func(f *store.TokenFamily) { f.ExpiresAt = now })
+		lives("e", func(*store.TokenFamily) {})
+		ok(s.Families.EndFamilies(t.Context(), store.FamilyFilter{UserID: "e"}, theEnd))(t)
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), declaredToken("of f", "f"), ""))
+		must(t, s.PersonalTokens.AddPersonalToken(t.Context(), with(declaredToken("of g", "g"), func(p *store.PersonalToken) { p.ExpiresAt = now }), ""))
+		same(t, inUse("", 10), []string{"a", "b", "f"})
+		same(t, inUse("", 2), []string{"a", "b"})
+		same(t, inUse("b", 2), []string{"f"})
+		wantSize(t, inUse("f", 2), 0)
 	}},
 	// An identity stays with its user, and another user cannot take it.
 	{name: "P100IdentityOfAnother", test: func(t *testing.T, s store.Store) {

@@ -283,6 +283,12 @@ var unlinkingChecks = []check{
 		must(t, s.Identities.TouchIdentity(t.Context(), touched))
 		first.LastUsedAt = touched.LastUsedAt
 		sameIdentities(t, s, "ada", first)
+		first.RefreshToken = "a newer token"
+		must(t, s.Identities.TouchIdentity(t.Context(), first))
+		sameIdentities(t, s, "ada", first)
+		touched.RefreshToken = ""
+		must(t, s.Identities.TouchIdentity(t.Context(), touched)) // keeps the token
+		sameIdentities(t, s, "ada", first)
 		for name, i := range map[string]store.Identity{
 			"unknown": identity("corp", "2", "ada"), "another's": identity("corp", "1", "bob"), "no text": identity("corp", "\x00\xff", "ada"),
 		} {

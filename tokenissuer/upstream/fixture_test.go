@@ -34,6 +34,7 @@ const (
 	redirectURI  = "https://id.example/oauth/callback/corp"
 	goodCode     = "code-of-a-sign-in"
 	accessToken  = "access-token-of-a-sign-in"
+	refreshToken = "refresh-token-of-a-sign-in"
 	metadataPath = "/.well-known/openid-configuration"
 )
 
@@ -47,7 +48,7 @@ type idp struct {
 
 	mu sync.Mutex
 	// metadata, claims, header and userinfo replace members of its documents. A nil value removes a member.
-	metadata, claims, header, userinfo map[string]any
+	metadata, claims, header, userinfo, refreshed map[string]any
 	// answers replace whole responses, by path.
 	answers map[string]http.HandlerFunc
 	asked   map[string]int
@@ -136,12 +137,16 @@ func (p *idp) serveToken(w http.ResponseWriter, r *http.Request) {
 	digest := sha256.Sum256([]byte(form.Get("code_verifier")))
 	proved := base64.RawURLEncoding.EncodeToString(digest[:]) == p.challenge
 	p.mu.Unlock()
+	if form.Get("grant_type") == "refresh_token" && form.Get("refresh_token") == refreshToken {
+		p.write(w, with(map[string]any{"access_token": accessToken, "token_type": "Bearer", "refresh_token": "the next one", "id_token": p.idToken()}, p.refreshed))
+		return
+	}
 	if form.Get("code") != goodCode || !proved {
 		w.WriteHeader(http.StatusBadRequest)
 		p.write(w, map[string]any{"error": "invalid_grant", "error_description": "no such code: " + form.Get("code")})
 		return
 	}
-	p.write(w, map[string]any{"access_token": accessToken, "token_type": "Bearer", "id_token": p.idToken()})
+	p.write(w, map[string]any{"access_token": accessToken, "token_type": "Bearer", "refresh_token": refreshToken, "id_token": p.idToken()})
 }
 
 func (p *idp) write(w http.ResponseWriter, value any) {

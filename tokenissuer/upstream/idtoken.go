@@ -107,7 +107,7 @@ func (p *OpenID) check(c *claimSet, flow Flow, now time.Time) error {
 		return untrusted("the ID token is for %.200q, not for %q", []string(c.Audience), id)
 	case c.AuthorizedParty != "" && c.AuthorizedParty != id, c.AuthorizedParty == "" && len(c.Audience) > 1:
 		return untrusted("the ID token is for %.200q, and its azp is %.200q, not %q", []string(c.Audience), c.AuthorizedParty, id)
-	case flow.Nonce == "" || c.Nonce != flow.Nonce:
+	case !flow.Refreshes && (flow.Nonce == "" || c.Nonce != flow.Nonce):
 		return untrusted("the ID token's nonce is not that of this sign-in")
 	case c.Expiry == nil || !now.Add(-clockSkew).Before(c.Expiry.Time):
 		return untrusted("the ID token has expired, or has no exp")

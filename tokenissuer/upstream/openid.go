@@ -29,6 +29,8 @@ type Settings struct {
 	Scopes []string
 	// GroupsClaim is the claim with the groups, or a path to it such as realm_access.roles. If it is empty, the provider sends no groups.
 	GroupsClaim string
+	// KeepsRefreshToken keeps the refresh token of a sign-in for Recheck.
+	KeepsRefreshToken bool
 	// AllowPrivateNetwork allows loopback, private and link-local addresses, and plain http on loopback.
 	AllowPrivateNetwork bool
 }
@@ -99,7 +101,7 @@ func (p *OpenID) Begin(ctx context.Context, r Request) (location string, flow Fl
 		return "", Flow{}, err
 	}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(flow.Verifier.Reveal()), oidc.Nonce(flow.Nonce)}
-	for name, value := range map[string]string{"login_hint": r.LoginHint, "prompt": p.settings.prompt(m, r.Prompt)} {
+	for name, value := range map[string]string{"login_hint": r.LoginHint, "prompt": p.settings.prompt(m, r.Prompt), "access_type": p.settings.accessType()} {
 		if value != "" {
 			options = append(options, oauth2.SetAuthURLParam(name, value))
 		}
@@ -154,7 +156,10 @@ func (p *OpenID) Finish(ctx context.Context, flow Flow, a Answer, redirectURI st
 	if p.signIns.Add(1); claims.find(p.settings.GroupsClaim) != nil {
 		p.withGroups.Add(1)
 	}
-	return p.settings.account(claims)
+	if account, err = p.settings.account(claims); err == nil && p.settings.KeepsRefreshToken {
+		account.RefreshToken = oauth.NewSecret(tokens.RefreshToken)
+	}
+	return account, err
 }
 
 // metadata returns the provider's metadata, which was checked when it was fetched.

@@ -63,6 +63,8 @@ type Flow struct {
 	Fresh bool
 	// MaxAge is that of the request.
 	MaxAge time.Duration
+	// Refreshes reports that no person takes part: a refresh token was redeemed, and the ID token needs no nonce (OpenID Connect Core §12.2).
+	Refreshes bool
 }
 
 // newFlow returns a flow with new secrets. The nonce has 130 bits, the verifier 256.

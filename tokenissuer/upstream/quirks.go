@@ -46,6 +46,14 @@ func (s *Settings) emailVerified(c *claimSet) bool {
 	return isTrue(c.members["email_verified"])
 }
 
+// accessType asks Google for a refresh token, for which it has a parameter of its own in place of offline_access.
+func (s *Settings) accessType() string {
+	if s.Issuer == google && s.KeepsRefreshToken {
+		return "offline"
+	}
+	return ""
+}
+
 const (
 	promptLogin         = "login"
 	promptSelectAccount = "select_account"

@@ -17,5 +17,8 @@ CREATE INDEX factors_by_user ON factors (user_id);
 CREATE UNIQUE INDEX factors_once ON factors (user_id, kind) WHERE kind <> 'passkey';
 CREATE UNIQUE INDEX factors_by_credential ON factors (credential) WHERE credential <> '';
 
+-- The newest refresh token of the provider, sealed, with which it is asked what has become of the person. Empty: none is kept.
+ALTER TABLE identities ADD COLUMN refresh_token TEXT NOT NULL DEFAULT '';
+
 -- A build that knows no factors would let people in with a password alone.
 UPDATE counters SET position = 2 WHERE name IN ('newest_schema', 'oldest_schema');

@@ -1,0 +1,168 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// Source tells what has become of an account. Packages ldap and upstream implement it.
+type Source interface {
+	// Recheck returns the account as it is now. token is the refresh token that the provider gave last, or empty. The error is
+	// store.ErrNotFound or invalid_grant if the person could not sign in now, and ErrNoToken if a refresh token is needed and there is none.
+	// Any other error means that the provider could not be asked.
+	Recheck(ctx context.Context, subject string, token oauth.Secret) (Account, error)
+}
+
+// ErrNoToken is the error of a Source that needs a refresh token and has none.
+var ErrNoToken = errors.New("the provider gave no refresh token: is offline_access among the scopes?")
+
+// Recheck asks a provider what has become of the people who are signed in from there, so that those who have left there, or have other groups,
+// do not stay until their next sign-in. Its fields are set before use.
+type Recheck struct {
+	Provider string
+	Source   Source
+	Accounts Accounts
+	Rules    Rules
+	// Left is called with each user whose sessions were ended, and why.
+	Left func(userID string, why error)
+}
+
+const (
+	// recheckPage is the number of identities that are read at a time.
+	recheckPage = 100
+	// maxRecheckFaults is the number of faults in succession after which a round ends. Each may take as long as a timeout.
+	maxRecheckFaults = 3
+)
+
+// Tally is the result of a round.
+type Tally struct {
+	// Asked counts the people about whom the provider was asked, and Left those of them whose sessions were ended. WithoutToken counts those
+	// about whom it could not be asked, because it gave no refresh token.
+	Asked, Left, WithoutToken int
+}
+
+// Round asks about all users who have a session, or something that came of one, or a personal access token. Of a user whose account could not
+// sign in now, it ends what came of the sign-ins at the provider. If the user has no other way to sign in, it ends everything, personal
+// access tokens and tokens for others too. A change of groups ends sessions as it does at a sign-in. An error means that the provider, or the store, could not be asked about
+// some users: their sessions go on.
+func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
+	faults := 0
+	for after := ""; ; {
+		page, err := r.Accounts.Users.Identities().IdentitiesInUse(ctx, r.Provider, after, r.Accounts.now(), recheckPage)
+		if err != nil {
+			return t, err
+		}
+		for _, identity := range page {
+			switch one := r.look(ctx, identity, &t); {
+			case one == nil:
+				faults = 0
+			case ctx.Err() != nil:
+				return t, ctx.Err()
+			default:
+				if faults++; faults == maxRecheckFaults {
+					return t, one
+				}
+				fault = one
+			}
+			after = identity.Subject
+		}
+		if len(page) < recheckPage {
+			return t, fault
+		}
+	}
+}
+
+// look asks about one account, and applies the answer.
+func (r *Recheck) look(ctx context.Context, identity store.Identity, t *Tally) error {
+	user, err := r.Accounts.Families.Directory.User(ctx, identity.UserID)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && (!identity.IsOf(user) || !user.IsActive() || !r.Rules.knows(identity)):
+		return nil // nothing lives that this provider has vouched for
+	case err != nil:
+		return err
+	}
+	token, err := r.Accounts.opened(identity)
+	if err != nil {
+		return err
+	}
+	account, err := r.Source.Recheck(ctx, identity.Subject, token)
+	if errors.Is(err, ErrNoToken) {
+		t.WithoutToken++
+		return nil
+	}
+	t.Asked++
+	if err == nil {
+		err = r.Accounts.recheck(ctx, account, r.Rules, identity, user)
+	}
+	if !errors.Is(err, store.ErrNotFound) && oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied {
+		return err
+	}
+	// A sign-in at the same time may have brought another refresh token, and proves that the person is there.
+	now, later := r.Accounts.Users.Identities().UserByIdentity(ctx, identity.Provider, identity.Subject)
+	if later != nil || now.UserID != identity.UserID || now.RefreshToken != identity.RefreshToken || now.LastUsedAt.After(identity.LastUsedAt) {
+		return later
+	}
+	t.Left++
+	if later = r.Accounts.endAt(ctx, identity, user); later == nil {
+		r.Left(user.ID, err)
+	}
+	return later
+}
+
+// recheck applies what the provider says now about an account, by the rules of a sign-in. The error is access_denied for an account that the
+// rules do not admit any more.
+func (a Accounts) recheck(ctx context.Context, account Account, rules Rules, identity store.Identity, user *store.User) error {
+	if !account.NamedOnly {
+		if err := rules.allows(account, account.verifiedEmail()); err != nil {
+			return err
+		}
+		account.Groups = rules.prefixed(account.Groups)
+	}
+	_, err := a.known(ctx, account, rules, identity, user, false)
+	return err
+}
+
+// endAt ends what came of a user's sign-ins at a provider, or everything if the user has no other way to sign in.
+func (a Accounts) endAt(ctx context.Context, identity store.Identity, user *store.User) error {
+	all, err := a.Users.Identities().Identities(ctx, user.ID)
+	isOther := func(i store.Identity) bool {
+		return i.IsOf(user) && (i.Provider != identity.Provider || i.Subject != identity.Subject)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !user.PasswordHash.IsEmpty() || slices.ContainsFunc(all, isOther):
+		return a.Families.EndFamilies(ctx, store.FamilyFilter{UserID: user.ID, Provider: identity.Provider})
+	}
+	if err := a.Families.EndPerson(ctx, user.ID); err != nil {
+		return err
+	}
+	return a.Users.EndPersonalTokens(ctx, user.ID)
+}
+
+// sealed returns the refresh token of an account as it is stored, or "".
+func (a Accounts) sealed(account Account) (string, error) {
+	if account.RefreshToken.IsEmpty() {
+		return "", nil
+	}
+	sealed, err := keys.Wrap(a.Families.Master.ProviderTokens, account.Provider+"\x00"+account.Subject, account.RefreshToken.Reveal(), a.now())
+	return sealed.Reveal(), err
+}
+
+// opened is the reverse of sealed.
+func (a Accounts) opened(i store.Identity) (oauth.Secret, error) {
+	if i.RefreshToken == "" {
+		return oauth.Secret{}, nil
+	}
+	text, _, err := keys.UnwrapAny[string](a.Families.Master.ProviderTokens, i.Provider+"\x00"+i.Subject, oauth.NewSecret(i.RefreshToken))
+	if err != nil {
+		return oauth.Secret{}, fmt.Errorf("opening the refresh token of an account at %s: %w", i.Provider, oauth.AsError(err))
+	}
+	return oauth.NewSecret(text), nil
+}

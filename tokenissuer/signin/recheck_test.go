@@ -1,0 +1,245 @@
+package signin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	. "github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// source is a provider that is asked about its accounts.
+type source struct {
+	accounts map[string]Account
+	failures map[string]error
+	asked    []string
+	tokens   map[string]string
+	during   func(subject string)
+}
+
+func (s *source) Recheck(_ context.Context, subject string, token oauth.Secret) (Account, error) {
+	s.asked = append(s.asked, subject)
+	s.tokens[subject] = token.Reveal()
+	if s.during != nil {
+		s.during(subject)
+	}
+	account, ok := s.accounts[subject]
+	switch {
+	case s.failures[subject] != nil:
+		return Account{}, s.failures[subject]
+	case !ok:
+		return Account{}, store.ErrNotFound
+	}
+	return account, nil
+}
+
+// rechecked is a provider with people who are signed in from there.
+type rechecked struct {
+	*providerPeople
+	*source
+	Recheck
+	left map[string]error
+}
+
+func newRechecked(t *testing.T, rules Rules, accounts ...Account) *rechecked {
+	t.Helper()
+	p := newPeople(t)
+	p.Families.Master = testkeys.Master(t, 'r', p.at)
+	r := &rechecked{p, &source{accounts: make(map[string]Account), failures: make(map[string]error), tokens: make(map[string]string)}, Recheck{}, make(map[string]error)}
+	r.Recheck = Recheck{Provider: "google", Source: r.source, Accounts: p.Accounts, Rules: rules, Left: func(id string, why error) { r.left[id] = why }}
+	for _, account := range accounts {
+		r.accounts[account.Subject] = account
+		r.session(p.signsIn(account, rules), "google", "of "+account.Subject)
+	}
+	return r
+}
+
+// session adds a session of a user.
+func (r *rechecked) session(user *store.User, provider, id string) {
+	r.Helper()
+	outcome, err := r.stored.Families.AddFamily(r.Context(), &store.TokenFamily{
+		ID: id, User: store.FamilyUser{ID: user.ID, Version: user.Version, Declared: user.Declared}, Grant: store.Grant{Origin: store.BrowserSession},
+		SignIn: store.SignIn{Provider: provider}, Validity: store.Validity{CreatedAt: r.at, ExpiresAt: r.at.Add(store.Day)}, Refresh: store.RefreshState{RotatedAt: r.at},
+	})
+	if err != nil || outcome != store.Done {
+		r.Fatal(outcome, err)
+	}
+}
+
+func (r *rechecked) round() Tally {
+	r.Helper()
+	r.asked = nil
+	t, err := r.Round(r.Context())
+	r.must(err)
+	return t
+}
+
+// living returns the sessions that live.
+func (r *rechecked) living(ids ...string) (living []string) {
+	r.Helper()
+	for _, id := range ids {
+		f, err := r.stored.Families.Family(r.Context(), id)
+		r.must(err)
+		if f.RevokedAt.IsZero() {
+			living = append(living, id)
+		}
+	}
+	return living
+}
+
+// TestP195PeopleWhoLeft: a person who left the provider, was disabled there, lost a required group or the address's domain → the sessions from
+// there end, with what came of them; who has no other way in → everything, personal tokens too; other groups → as at a sign-in; nothing
+// changed → nothing is written.
+func TestP195PeopleWhoLeft(t *testing.T) {
+	rules := both
+	rules.AllowGroups, rules.AllowEmailDomains = []string{"staff"}, []string{"acme.example"}
+	person := func(subject, name string) Account {
+		a := google(subject, name+"@acme.example", true)
+		a.Groups = []string{"staff"}
+		return a
+	}
+	r := newRechecked(t, rules, person("1", "ada"), person("2", "bob"), person("3", "cy"), person("4", "dan"), person("5", "flo"))
+	ada := r.signsIn(r.accounts["1"], rules)
+	r.session(ada, "", "with a password")
+	users := make(map[string]string)
+	for subject, account := range r.accounts {
+		users[subject] = r.signsIn(account, rules).ID
+	}
+	for _, id := range []string{users["1"], users["2"]} {
+		user, err := r.stored.Users.User(t.Context(), id)
+		r.must(err)
+		r.must(r.stored.PersonalTokens.AddPersonalToken(t.Context(), &store.PersonalToken{
+			ID: "pat of " + id, Digest: [32]byte{id[0], id[len(id)-1]}, UserID: id, CreatedAt: r.at, ExpiresAt: r.at.Add(store.Day),
+		}, user.Version))
+	}
+	sessions := []string{"of 1", "of 2", "of 3", "of 4", "of 5", "with a password"}
+	writes := r.stored.writes.Load()
+	if tally := r.round(); tally != (Tally{Asked: 5}) || len(r.living(sessions...)) != 6 || r.stored.writes.Load() != writes {
+		t.Errorf("nothing has changed: %+v, %d writes", tally, r.stored.writes.Load()-writes)
+	}
+
+	delete(r.accounts, "1")
+	r.failures["2"] = oauth.NewError(oauth.InvalidGrant, "gone")
+	guest, elsewhere := r.accounts["3"], r.accounts["4"]
+	guest.Groups, elsewhere.Email = []string{"guests"}, "dan@elsewhere.example"
+	r.accounts["3"], r.accounts["4"] = guest, elsewhere
+	if tally := r.round(); tally != (Tally{Asked: 5, Left: 4}) {
+		t.Errorf("%+v", tally)
+	}
+	if got := r.living(sessions...); !slices.Equal(got, []string{"of 5", "with a password"}) {
+		t.Errorf("living: %q", got)
+	}
+	if got, want := slices.Sorted(maps.Keys(r.left)), slices.Sorted(slices.Values([]string{users["1"], users["2"], users["3"], users["4"]})); !slices.Equal(got, want) {
+		t.Errorf("left: %q, want %q", got, want)
+	}
+	for id, want := range map[string]int{users["1"]: 1, users["2"]: 0} {
+		if list, err := r.stored.PersonalTokens.PersonalTokens(t.Context(), id); err != nil || len(list) != want {
+			t.Errorf("%d personal tokens of %s, %v", len(list), id, err)
+		}
+	}
+	if tally := r.round(); tally != (Tally{Asked: 2, Left: 1}) { // ada's personal token
+		t.Errorf("again: %+v", tally)
+	}
+
+	flo := r.accounts["5"]
+	flo.Groups = []string{"staff", "ops"}
+	r.accounts["5"] = flo
+	r.round()
+	if user, err := r.stored.Users.User(t.Context(), users["5"]); err != nil || !same(user.AllGroups(), []string{"ops", "staff"}) {
+		t.Errorf("groups %q, %v", user.AllGroups(), err)
+	}
+	if len(r.living("of 5")) > 0 {
+		t.Error("other groups have not ended the session")
+	}
+}
+
+// TestP196AProviderThatCannotBeAsked: a provider or a store that fails → no session ends, the round ends with the fault after three in a row; a
+// person who signs in during the question → stays.
+func TestP196AProviderThatCannotBeAsked(t *testing.T) {
+	var accounts []Account
+	var sessions []string
+	for i := range 9 {
+		account := google(fmt.Sprint(i), fmt.Sprintf("p%d@acme.example", i), true)
+		account.RefreshToken = oauth.NewSecret(fmt.Sprint("token ", i))
+		accounts, sessions = append(accounts, account), append(sessions, "of "+account.Subject)
+	}
+	r := newRechecked(t, creates, accounts...)
+	down := oauth.NewError(oauth.TemporarilyUnavailable, "down")
+	for _, subject := range []string{"1", "3", "4", "6", "7", "8"} {
+		r.failures[subject] = down
+	}
+	tally, err := r.Round(t.Context())
+	if !errors.Is(err, down) || tally != (Tally{Asked: 9}) || len(r.living(sessions...)) != 9 {
+		t.Errorf("%+v, %v", tally, err)
+	}
+	r.failures["5"], r.asked = down, nil
+	if _, err := r.Round(t.Context()); !errors.Is(err, down) || len(r.asked) != 6 {
+		t.Errorf("asked about %q, %v", r.asked, err)
+	}
+	r.failures = make(map[string]error)
+	r.stored.away = true
+	delete(r.accounts, "0")
+	if _, err := r.Round(t.Context()); oauth.AsError(err).Code != oauth.TemporarilyUnavailable || len(r.living(sessions...)) != 9 {
+		t.Errorf("the store is away: %v", err)
+	}
+	r.stored.away = false
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Round(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("at the end of the configuration: %v", err)
+	}
+	r.during = func(subject string) {
+		if subject == "0" {
+			again := accounts[0]
+			again.RefreshToken = oauth.NewSecret("of the sign-in meanwhile")
+			r.signsIn(again, creates)
+		}
+	}
+	if tally := r.round(); tally.Left != 0 || len(r.living("of 0")) != 1 {
+		t.Errorf("signed in meanwhile: %+v", tally)
+	}
+}
+
+// TestP197RefreshTokensOfProviders: the refresh token of a sign-in → sealed in the store, for this account alone; the next one replaces it; none →
+// the person cannot be asked about, and stays.
+func TestP197RefreshTokensOfProviders(t *testing.T) {
+	first, second := google("1", "a@acme.example", true), google("2", "b@acme.example", true)
+	first.RefreshToken = oauth.NewSecret("first token")
+	r := newRechecked(t, creates, first, second)
+	r.failures["2"] = ErrNoToken
+	next := first
+	next.RefreshToken = oauth.NewSecret("next token")
+	r.accounts["1"] = next
+	if tally := r.round(); tally != (Tally{Asked: 1, WithoutToken: 1}) || r.tokens["1"] != "first token" || r.tokens["2"] != "" {
+		t.Errorf("%+v, with %q", tally, r.tokens)
+	}
+	next.RefreshToken = oauth.Secret{}
+	r.accounts["1"] = next
+	for range 2 {
+		if r.round(); r.tokens["1"] != "next token" {
+			t.Errorf("with %q", r.tokens)
+		}
+	}
+	one, err := r.stored.Identities.UserByIdentity(t.Context(), "google", "1")
+	r.must(err)
+	two, err := r.stored.Identities.UserByIdentity(t.Context(), "google", "2")
+	r.must(err)
+	if text := one.RefreshToken; text == "" || text == "next token" {
+		t.Errorf("stored as %q", text)
+	}
+	two.RefreshToken = one.RefreshToken
+	r.must(r.stored.Identities.TouchIdentity(t.Context(), two))
+	delete(r.failures, "2")
+	if _, err := r.Round(t.Context()); err == nil || r.tokens["2"] != "" {
+		t.Errorf("the token of another account was used: %q, %v", r.tokens["2"], err)
+	}
+	if len(r.living("of 1", "of 2")) != 2 {
+		t.Error("somebody was signed out")
+	}
+}
