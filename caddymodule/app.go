@@ -104,7 +104,7 @@ func (a *App) Start() error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.others.start(a.guarded.ctx.Storage())
-	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about(), a.service.rechecks(a.others)}
+	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about(), newRechecks(a.service, a.others)}
 	if err := a.starting.start(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
@@ -44,7 +45,7 @@ func (s *service) provision(o *others, u *uses) error {
 		Clients: &clients.Registry{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
 		People: &people.Users{
 			Families: s.issuer.Families, Roles: s.issuer.Roles, Hasher: s.node.Passwords, Usernames: s.issuer.Issued.Usernames, Declared: declared,
-			OpenID: s.settings.Issuer.OpenID,
+			OpenID: s.settings.Issuer.OpenID, Post: s.issuer.SignIns.Post,
 		},
 	}
 	s.issuer.SignIns.Directories, s.issuer.SignIns.DirectoriesAlone = o.passwordDirectories(s.accounts()), s.settings.SignIn.DirectoriesAlone
@@ -76,7 +77,7 @@ func (s *service) newIssuer(clientKeys *fetch.KeySets) *issuer.Parts {
 	limits.Attempts = s.node.Attempts
 	p := issuer.New(s.settings.Issuer, issuer.Node{
 		Keys: s.node.Keys, Verifier: s.node.Verifier, Revocations: s.node.Revocations, Refresh: s.node.Refresh, Now: s.node.StoreTime,
-		Hasher: s.node.Passwords, Limits: limits,
+		Hasher: s.node.Passwords, Limits: limits, Post: s.newPost(),
 	})
 	p.Clients.Keys = clients.NewAssertionKeys(clientKeys, s.documents)
 	p.Clients.Origins = clients.NewOrigins(s.clients, s.node.StoreTime)
@@ -96,8 +97,11 @@ func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
 		s.issuer.Families.Opened = families.Opened{
-			Store: families.StoreOf(st.Store), Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
+			Store: families.StoreOf(st.Store), Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
 			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
+		}
+		if post := s.issuer.SignIns.Post; !post.IsOff() {
+			post.Opened = mail.Opened{Store: st.Mails, Master: s.node.MasterKey()}
 		}
 		s.registry.UseStores(st.Clients, people.StoreOf(st.Store))
 	})

@@ -42,7 +42,7 @@ const byOperator = "operator"
 
 // registerMetrics offers the metrics in a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, logoutDeliveries}
+	own := []prometheus.Collector{tokensIssued, refusals, refreshReuse, repeatsElsewhere, codeReplays, logoutDeliveries, mailsSent}
 	for _, c := range slices.Concat(own, admin.Metrics(), gate.Metrics(), node.Metrics()) {
 		if err := registry.Register(c); err != nil {
 			var again prometheus.AlreadyRegisteredError

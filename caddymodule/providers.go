@@ -79,7 +79,7 @@ func (o *others) hostProviders() (list []gatebrowser.Provider) {
 // signInMethods returns the ways in which people sign in at our own issuer.
 func (s *service) signInMethods(o *others) endpoint.SignInMethods {
 	m := endpoint.SignInMethods{
-		WithoutPasswords: !s.settings.SignIn.Password, Accounts: s.accounts(), Directories: make(map[string]string), Passkeys: s.passkeys(),
+		WithoutPasswords: !s.settings.SignIn.Password, Accounts: s.accounts(), Directories: make(map[string]string), Passkeys: passkeysOf(s),
 	}
 	for _, d := range o.directories {
 		m.Directories[d.Name] = d.Title
@@ -92,8 +92,8 @@ func (s *service) signInMethods(o *others) endpoint.SignInMethods {
 	return m
 }
 
-// passkeys returns what asks for passkeys, or nil where browsers offer none.
-func (s *service) passkeys() *webauthn.RelyingParty {
+// passkeysOf returns what asks for passkeys, or nil where browsers offer none.
+func passkeysOf(s *service) *webauthn.RelyingParty {
 	policy := &s.settings.Issuer.Factors
 	u, err := url.Parse(s.settings.Issuer.URL)
 	if err != nil || policy.RelyingParty == "" {

@@ -12,11 +12,12 @@ import (
 // recheck asks one provider, at its interval, what has become of the people who are signed in from there.
 type recheck struct {
 	signin.Recheck
-	every time.Duration
+	every   time.Duration
+	service *service
 }
 
-// rechecks returns those of the providers that have an interval.
-func (s *service) rechecks(o *others) (list []*recheck) {
+// newRechecks returns those of the providers that have an interval.
+func newRechecks(s *service, o *others) (list []*recheck) {
 	if !s.settings.KeepsState() {
 		return nil
 	}
@@ -27,7 +28,7 @@ func (s *service) rechecks(o *others) (list []*recheck) {
 		left := func(userID string, why error) {
 			s.logger.Named("audit").Info("sessions ended at a recheck", zap.String("user_id", userID), zap.String("by", "provider "+name), zap.NamedError("cause", why))
 		}
-		list = append(list, &recheck{signin.Recheck{Provider: name, Source: source, Accounts: s.accounts(), Rules: rules, Left: left}, every})
+		list = append(list, &recheck{signin.Recheck{Provider: name, Source: source, Accounts: s.accounts(), Rules: rules, Left: left}, every, s})
 	}
 	for _, d := range o.directories {
 		add(d.Name, d.Recheck, d.people, d.Rules)
@@ -43,29 +44,31 @@ func (s *service) rechecks(o *others) (list []*recheck) {
 // maxRecheckPoll is how long the start of a round may be late.
 const maxRecheckPoll = time.Minute
 
-// recheck runs the rounds of a provider, from the time at which the issuer has its store until the configuration ends. Of all nodes, and of
+// run runs the rounds of a provider, from the time at which the issuer has its store until the configuration ends. Of all nodes, and of
 // the configurations that follow each other on them, one runs a round in each interval: each round takes a lease of that length, under a name
 // of its own.
-func (s *service) recheck(r *recheck) {
+func (r *recheck) run() {
+	life := r.service.life
 	select {
-	case <-s.life.ctx.Done():
+	case <-life.ctx.Done():
 		return
-	case <-s.life.started:
+	case <-life.started:
 	}
 	poll := time.NewTicker(min(r.every, maxRecheckPoll))
 	defer poll.Stop()
 	for {
-		s.recheckOnce(r)
+		r.once()
 		select {
-		case <-s.life.ctx.Done():
+		case <-life.ctx.Done():
 			return
 		case <-poll.C:
 		}
 	}
 }
 
-// recheckOnce runs a round, if none was begun within the interval.
-func (s *service) recheckOnce(r *recheck) {
+// once runs a round, if none was begun within the interval.
+func (r *recheck) once() {
+	s := r.service
 	ctx, now := s.life.ctx, s.node.StoreTime()
 	due, err := s.node.Store().Housekeeping.Lease(ctx, "recheck "+r.Provider, oauth.NewID(), now.Add(r.every), now)
 	if err == nil && !due {

@@ -63,7 +63,10 @@ func (s *starting) start() error {
 		n.Life.Go(s.service.tellApplications)
 	}
 	for _, r := range s.rechecks {
-		n.Life.Go(func() { s.service.recheck(r) })
+		n.Life.Go(r.run)
+	}
+	if s.service.settings.Mail != nil {
+		n.Life.Go(s.service.sendMails)
 	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)

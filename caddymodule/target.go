@@ -27,6 +27,9 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 		ExplainSession: signin.HostSessionExplainer(s.issuer.Sessions, s.issuer.Roles, s.issuer.Authorizations.Hosts),
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
+	if s.settings.Mail != nil {
+		t.SendTestMail = s.sendTest
+	}
 	origins := g.found.Load().Hosts
 	if s.issues() {
 		origins = []string{s.issuer.URL}

@@ -364,7 +364,7 @@ func TestT108MetadataComesFromTheConfiguration(t *testing.T) {
 	d.addr, d.url = open, "http://"+open
 	server := fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"revocation_endpoint":%q,"introspection_endpoint":%q,`+
 		`"scopes_supported":["public","trusted","refresh_token","offline_access","groups","orders.read"],"response_types_supported":["code"],`+
-		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token","urn:ietf:params:oauth:grant-type:token-exchange"],`+
+		`"response_modes_supported":["query"],"grant_types_supported":["client_credentials","authorization_code","refresh_token","urn:ietf:params:oauth:grant-type:token-exchange","urn:ietf:params:oauth:grant-type:device_code"],`+
 		`"token_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt","none"],`+
 		`"revocation_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt","none"],`+
 		`"introspection_endpoint_auth_methods_supported":["client_secret_basic","client_secret_post","private_key_jwt"],`+

@@ -45,6 +45,9 @@ func operations() map[string]http.HandlerFunc {
 	for pattern, op := range providerOperations {
 		all[pattern] = serve("provider", op)
 	}
+	for pattern, op := range mailOperations {
+		all[pattern] = serve("mail", op)
+	}
 	for _, kind := range []struct {
 		what       string // the kind of thing that a 404 names
 		needs      func(operation) operation
@@ -126,7 +129,7 @@ func statusOf(err error) int {
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, store.ErrTaken), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
-		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly): // 404 would mean that the named thing does not exist
+		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly), errors.Is(err, errNoMail): // 404 would mean that the named thing does not exist
 		return http.StatusConflict
 	case store.IsInvalidInput(err):
 		return http.StatusBadRequest

@@ -28,6 +28,8 @@ type Target struct {
 	Unreadiness func() []string
 	// OpenStreams returns the number of streams that end with their token.
 	OpenStreams func() int
+	// SendTestMail sends a mail at once; nil: there is no mail.
+	SendTestMail func(ctx context.Context, to string) (MailTest, error)
 	// Routes returns what protects each route.
 	Routes func() []coverage.Route
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail/smtp"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -78,6 +79,8 @@ type Block struct {
 	TOTP bool `json:"totp,omitempty"`
 	// SecondFactor says who needs a second factor. Default: those who have added one.
 	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
+	// Mail says how letters to people are sent. Default: there are none.
+	Mail *Mail `json:"mail,omitempty"`
 	// Trust lists other issuers, whose tokens `protect` can accept.
 	Trust []Trust `json:"trust,omitempty"`
 	// Accept are the rules by which the token endpoint exchanges tokens of those issuers for ours, in the order in which they are tried.
@@ -109,6 +112,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"issuer":            with(&b.Issuer, at, parseIssuer),
 		"keys":              with(&b.Keys, at, parseKeys),
 		"limits":            with(&b.Limits, at, parseLimits),
+		"mail":              with(&b.Mail, at, parseMail),
 		"openid":            with(&b.OpenID, at, parseOpenID),
 		"organisation":      b.parseOrganisation,
 		"pages":             with(&b.Pages, at, parsePages),
@@ -148,6 +152,8 @@ type Settings struct {
 	SignIn  SignInSettings
 	// PersonalTokens are the rules of personal access tokens; nil: there are none.
 	PersonalTokens *people.TokenRules
+	// Mail sends letters to people; nil: there is no mail.
+	Mail *smtp.Sender
 	// SessionsOnly reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
 	SessionsOnly bool
 	// LogoutsToPrivate allows logout tokens to applications at private addresses.
@@ -200,6 +206,7 @@ func (b *Block) Read() (Settings, error) {
 		limits,
 		func() error { return b.Pages.read(&s, at) },
 		func() error { return readFactors(b, &s, at) },
+		func() error { return b.Mail.read(&s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -237,6 +244,7 @@ func (b *Block) Warn(logger *zap.Logger, s *Settings) {
 		logger.Warn(b.Sources.before("password_grant is off, because nobody signs in with a password: add `password` to sign_in, or take password_grant away", "sign_in"))
 	}
 	s.SignIn.warn(logger, &b.Sources)
+	b.Mail.warn(logger, &b.Sources)
 }
 
 // need is a setting that needs an issuer, and whether the block has it.
@@ -251,7 +259,7 @@ func (b *Block) needsIssuer() []need {
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
-		{"passkeys", b.Passkeys != nil}, {"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil},
+		{"passkeys", b.Passkeys != nil}, {"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil}, {"mail", b.Mail != nil},
 		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }

@@ -170,7 +170,7 @@ func (h *housekeeper) count(ctx context.Context) (map[string]int64, error) {
 	}
 	rows := map[string]int64{
 		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
-		"clients": sizes.Clients, "users": sizes.Users,
+		"clients": sizes.Clients, "users": sizes.Users, "mails": sizes.Mails,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

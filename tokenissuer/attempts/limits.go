@@ -51,6 +51,31 @@ func (l *Limits) Reserve(ctx context.Context, buckets []Bucket, reason string, n
 	return nil
 }
 
+// ReserveStored is like Reserve for buckets that the store counts even for a single node, so that neither a restart nor a flood of other
+// failures allows further attempts. It also fails when the store does. forgive takes the attempt back.
+func ReserveStored(ctx context.Context, st store.AttemptStore, buckets []Bucket, reason string, now time.Time) (forgive func(), err error) {
+	counted := 0
+	forgive = func() {
+		for _, b := range buckets[:counted] {
+			_, _, _ = st.CountAttempt(context.WithoutCancel(ctx), b.Name, 0, now, -1) // otherwise it counts as a failure
+		}
+	}
+	for _, b := range buckets {
+		n, until, err := st.CountAttempt(ctx, b.Name, b.Limit.Window, now, 1)
+		if err == nil {
+			counted++
+		}
+		if err == nil && n > b.Limit.Failures {
+			err = throttled(reason, until, now)
+		}
+		if err != nil {
+			forgive()
+			return nil, err
+		}
+	}
+	return forgive, nil
+}
+
 // ReserveGrant counts what is granted to a user or by an admin, for each grant type apart, because each writes records that stay until they
 // expire.
 func (l *Limits) ReserveGrant(ctx context.Context, origin oauth.GrantType, userID string, now time.Time) error {

@@ -106,6 +106,8 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		level = zapcore.ErrorLevel
 	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
 		level = zapcore.WarnLevel // a credential was stolen
+	case e.Code == oauth.AuthorizationPending:
+		level = zapcore.DebugLevel // a device asks again every few seconds
 	}
 	entry := logger.Check(level, message)
 	if entry == nil {

@@ -255,10 +255,24 @@ func (h *authorizationPages) approve(w http.ResponseWriter, r *http.Request, k w
 		}
 		return h.redirectError(w, r, k.client, k.target, err)
 	}
-	h.audit.Accepted(r, "authorization granted",
-		zap.String("client_id", k.client.ID), zap.String("subject", k.visit.session.User.ID),
-		zap.String("scope", allowed.String()))
+	fields := []zap.Field{
+		zap.String("client_id", k.client.ID), zap.String("subject", k.visit.session.User.ID), zap.String("scope", allowed.String()),
+	}
+	if k.request.Device != nil {
+		fields = append(fields, zap.String("device", k.request.ID), zap.String("device_address", k.request.Device.Address))
+	}
+	h.audit.Accepted(r, "authorization granted", fields...)
+	if k.request.Device != nil {
+		return h.showDecided(w, r, k, true)
+	}
 	return h.sendAnswer(w, r, k.client, k.target, k.target.Code(code))
+}
+
+// showDecided tells a user that a device has its answer.
+func (h *authorizationPages) showDecided(w http.ResponseWriter, r *http.Request, k walk, allowed bool) error {
+	return h.browser.show(w, r, http.StatusOK, "", pages.DeviceDecided{
+		Allowed: allowed, ClientName: k.client.Name, AccountURL: h.browser.prefix + accountPath,
+	})
 }
 
 var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided}
@@ -268,6 +282,9 @@ var decided = requests.Error{Status: http.StatusForbidden, Err: oauth.ErrDecided
 // goes to loopback, or the user has just decided about the client on the consent page (RFC 9700 §4.11.2).
 func (h *authorizationPages) redirectError(w http.ResponseWriter, r *http.Request, client *store.Client, target issuer.RedirectTarget, err error) error {
 	e := oauth.AsError(err)
+	if target.URI() == "" { // a device asks, and reads the answer at the token endpoint
+		return forClient(err, client)
+	}
 	if client.Origin != store.FromOperator && !target.IsLoopback() {
 		session, sessionErr := h.browser.session(r)
 		if session == nil || sessionErr != nil || r.Method != http.MethodPost || r.URL.EscapedPath() != h.browser.prefix+consentPath {

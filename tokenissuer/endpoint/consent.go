@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -76,6 +78,11 @@ func (h *consentPages) decide(w http.ResponseWriter, r *http.Request, k walk, f 
 		if errors.Is(err, oauth.ErrDecided) {
 			return decided
 		}
+		if oauth.AsError(err).Code == oauth.Denied && k.request.Device != nil {
+			h.authorization.counters.Refused(deviceEndpoint, oauth.AsError(err))
+			h.authorization.audit.Refused(r, "authorization request refused", forClient(err, k.client), zap.String("device", k.request.ID))
+			return h.authorization.showDecided(w, r, k, false)
+		}
 		return h.authorization.redirectError(w, r, k.client, k.target, err)
 	}
 	return requests.Invalid("decision_unknown")
@@ -106,6 +113,10 @@ func (h *consentPages) showConsent(w http.ResponseWriter, r *http.Request, k wal
 		SelfMade: k.client.Origin != store.FromOperator, DescribedBy: k.client.DescribedBy(), OnDevice: k.target.IsOnDevice(),
 		Scopes: scopesInWords(h.browser.policy(), k.request.Asked()), User: user.Name, Email: user.Email,
 		SwitchURL: h.browser.url(loginPath, pending) + "&" + switchAccount + "=1", AccountURL: h.browser.prefix + accountPath,
+	}
+	if d := k.request.Device; d != nil {
+		page.Device = &pages.AskingDevice{Address: d.Address, AskedAt: d.AskedAt}
+		return h.browser.show(w, r, http.StatusOK, "", page)
 	}
 	return h.browser.show(w, r, http.StatusOK, k.request.UILocales, page, k.target.Origin())
 }

@@ -79,7 +79,7 @@ func newCounter(tb testing.TB, algorithm oauth.Algorithm, more ...*store.Client)
 		Limits: attempts.Limits{ClientLimit: attempts.Limit{Failures: 10_000, Window: time.Minute}, Attempts: attempts.NewCounter(1000)},
 	})
 	c.issuer.Issued.Usernames = nil
-	c.issuer.Families.Opened = families.Opened{Store: families.StoreOf(st.Store), Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}
+	c.issuer.Families.Opened = families.Opened{Store: families.StoreOf(st.Store), Devices: st.Devices, Directory: declared, Master: master, JTIMAC: token.NewJTIMAC(master)}
 	c.grants = grants.New(c.issuer, grants.Accepted{})
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel)
 	audit := NewAudit(zap.New(core), func(*http.Request) string { return "192.0.2.1" })

@@ -102,10 +102,11 @@ func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters C
 
 // addTokens adds the endpoints for programs.
 func (h *Handler) addTokens(p *issuer.Parts, tokens *grants.Grants, audit *Audit) {
-	t := &tokenEndpoints{clients: p.Clients, grants: tokens, issued: p.Issued, audit: audit, counters: h.counters}
+	t := &tokenEndpoints{clients: p.Clients, authorizations: p.Authorizations, grants: tokens, issued: p.Issued, audit: audit, counters: h.counters}
 	at, json := h.site.prefix, h.browser.refuseJSON
 	h.alias = route{tokenEndpoint, methodsPost, t.tokenAlias, json, sharedWithClients}
 	h.routes[at+"/oauth/token"] = route{tokenEndpoint, methodsPost, t.token, json, sharedWithClients}
+	h.routes[at+deviceAuthorizationPath] = route{"device_authorization", methodsPost, t.authorizeDevice, json, sharedWithClients}
 	h.routes[at+"/oauth/revoke"] = route{"revoke", methodsPost, t.revoke, json, sharedWithClients}
 	h.routes[at+"/oauth/introspect"] = route{"introspect", methodsPost, t.introspect, json, unshared}
 	h.routes[at+"/oauth/token/info"] = route{"token_info", methodsGet, t.tokenInfo, json, unshared}
@@ -133,6 +134,8 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	page(factorPath, "factor", navigated(factors.serveFactor))
 	page(addFactorPath, "factor", navigated(factors.serveEnrolment))
 	page(consentPath, "consent", navigated(consent.serve))
+	devices := &devicePages{authorizations: parts.Authorizations, audit: audit, counters: h.counters, browser: b, authorization: authorization}
+	page(devicePath, deviceEndpoint, navigated(devices.serve))
 	page(logoutPath, "logout", navigated(signOut.serve))
 	page(accountPath, "account", navigated(h.account.serve))
 	for _, p := range methods.Providers {

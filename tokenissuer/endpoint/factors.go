@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -216,7 +217,7 @@ func (h *factorPages) serveEnrolment(w http.ResponseWriter, r *http.Request) err
 		return h.restarted(w, half, err)
 	}
 	h.audit.Accepted(r, "signed in", signedInFields(half.who, session)...)
-	page := pages.Codes{Added: true, Passkey: kind == store.Passkey, ContinueURL: h.browser.prefix + accountPath}
+	page := pages.Codes{Added: true, Passkey: kind == store.Passkey, ContinueURL: h.browser.prefix + cmp.Or(half.pending.device, accountPath)}
 	for _, code := range codes {
 		page.Codes = append(page.Codes, code.Reveal())
 	}
@@ -262,7 +263,7 @@ func (h *factorPages) showEnrolment(w http.ResponseWriter, r *http.Request, v vi
 
 func (h *factorPages) enrolmentPage(r *http.Request, v visit, half halfway) (page pages.Enrolment, err error) {
 	cancel := h.browser.prefix + accountPath // leads to the sign-in page without a session
-	if half.pending.request != nil {
+	if half.pending.request != nil || half.pending.device != "" {
 		cancel = h.browser.url(loginPath, half.pending.sealed)
 	}
 	page = pages.Enrolment{

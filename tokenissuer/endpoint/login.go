@@ -74,13 +74,14 @@ func (h *signInPages) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.signIn(w, r, v, pending, f, nonce)
 }
 
-// pending is what follows the sign-in: an authorization request or the account page.
+// pending is what follows the sign-in: an authorization request, the page for devices, or the account page.
 type pending struct {
 	sealed  oauth.Secret
 	request *issuer.AuthorizationRequest // nil if none
 	client  *store.Client
 	target  issuer.RedirectTarget
 	section string // return to this section of the account page, whose forms require a recent sign-in
+	device  string // return to the page for devices, at this URL below the issuer's
 }
 
 // The sections of the account page that ask for another sign-in replace the sealed request. They need no seal, because such a link has no
@@ -90,14 +91,30 @@ const (
 	toFactors = "factors"
 )
 
-// toSection returns a pending that leads to a section of the account page, if text names one.
-func toSection(text oauth.Secret) pending {
+// toDevice, alone or with a colon and a user code, replaces the sealed request in the same way. The code is not judged before the sign-in, so
+// that strangers cannot guess codes.
+const toDevice = "device"
+
+// toPage returns a pending that leads to the page for devices or to a section of the account page, if text names one.
+func toPage(text oauth.Secret) pending {
 	p := pending{sealed: text}
-	if name := text.Reveal(); name == toTokens || name == toFactors {
-		p.section = name
+	switch name, code, _ := strings.Cut(text.Reveal(), ":"); name {
+	case toTokens, toFactors:
+		if code == "" {
+			p.section = name
+		}
+	case toDevice:
+		if code = issuer.ReadUserCode(code); code != "" {
+			p.device = devicePath + "?" + userCode + "=" + issuer.ShowUserCode(code)
+		} else {
+			p.device = devicePath
+		}
 	}
 	return p
 }
+
+// isPage reports whether nothing is sealed, because a page follows.
+func (p pending) isPage() bool { return p.section != "" || p.device != "" }
 
 func (p pending) walk(v visit) walk {
 	return walk{visit: v, request: p.request, client: p.client, target: p.target, fresh: p.section != ""}
@@ -114,8 +131,8 @@ func pendingInQuery(r *http.Request) oauth.Secret {
 
 // pendingOf opens a sealed pending request.
 func (h *authorizationPages) pendingOf(r *http.Request, v visit, sealed oauth.Secret) (pending, error) {
-	p := toSection(sealed)
-	if sealed.IsEmpty() || p.section != "" {
+	p := toPage(sealed)
+	if sealed.IsEmpty() || p.isPage() {
 		return p, nil
 	}
 	request, client, target, err := h.authorizations.OpenRequest(r.Context(), sealed, v.browser)
@@ -170,6 +187,8 @@ func (h *signInPages) goOn(w http.ResponseWriter, r *http.Request, v visit, p pe
 		return h.authorization.advance(w, r, p.walk(v))
 	case p.section != "":
 		seeOther(w, h.browser.prefix+accountPath+"#"+p.section)
+	case p.device != "":
+		seeOther(w, h.browser.prefix+p.device)
 	default:
 		seeOther(w, h.browser.prefix+accountPath)
 	}
@@ -357,7 +376,7 @@ func (k walk) locales() string {
 // formTargets returns the origins, other than ours, to which a form of the page may redirect. Browsers check redirects too.
 func (m *SignInMethods) formTargets(k walk) []string {
 	targets := m.origins()
-	if k.request != nil {
+	if k.request != nil && k.request.Device == nil {
 		targets = append(targets, k.target.Origin())
 	}
 	return targets

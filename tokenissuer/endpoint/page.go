@@ -69,6 +69,7 @@ var problems = map[string]pages.ProblemCode{
 	"seal_broken":               pages.Expired,
 	"seal_expired":              pages.Expired,
 	"form_forged":               pages.Forged,
+	"device_expired":            pages.Expired,
 	oauth.ErrDecided.Reason:     pages.Decided,
 }
 

@@ -18,6 +18,7 @@ type serverMetadata struct {
 	Issuer                  string            `json:"issuer"`
 	Authorization           string            `json:"authorization_endpoint"`
 	Token                   string            `json:"token_endpoint"`
+	DeviceAuthorization     string            `json:"device_authorization_endpoint"` // RFC 8628 §4
 	JWKS                    string            `json:"jwks_uri"`
 	Revocation              string            `json:"revocation_endpoint"`
 	Introspection           string            `json:"introspection_endpoint"`
@@ -65,6 +66,7 @@ func (d *documents) issuerMetadata() ([]byte, error) {
 		Issuer:               policy.URL,
 		Authorization:        base + authorizePath,
 		Token:                base + clients.TokenPath,
+		DeviceAuthorization:  base + deviceAuthorizationPath,
 		JWKS:                 base + "/oauth/jwks",
 		Revocation:           base + "/oauth/revoke",
 		Introspection:        base + "/oauth/introspect",

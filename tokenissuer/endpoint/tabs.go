@@ -20,7 +20,7 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	if sealed.IsEmpty() {
 		return p, nil
 	}
-	if p = toSection(sealed); p.section != "" {
+	if p = toPage(sealed); p.isPage() {
 		return p, nil
 	}
 	request, client, target, err := h.authorizations.ReopenRequest(r.Context(), sealed)

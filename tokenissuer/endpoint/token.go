@@ -16,11 +16,12 @@ import (
 
 // tokenEndpoints issue, revoke and describe tokens.
 type tokenEndpoints struct {
-	clients  *clients.Clients
-	grants   *grants.Grants
-	issued   *issuer.IssuedTokens
-	audit    *Audit
-	counters Counters
+	clients        *clients.Clients
+	authorizations *issuer.Authorizations
+	grants         *grants.Grants
+	issued         *issuer.IssuedTokens
+	audit          *Audit
+	counters       Counters
 }
 
 // token serves the token endpoint (RFC 6749 §3.2).
@@ -47,14 +48,15 @@ func (h *tokenEndpoints) tokenAlias(w http.ResponseWriter, r *http.Request) erro
 
 func (h *tokenEndpoints) exchange(w http.ResponseWriter, r *http.Request, f requests.Form) error {
 	tokens, client, err := h.grants.Exchange(r.Context(), grants.Request{
-		GrantType: oauth.GrantType(f.Get("grant_type")),
-		Client:    h.clientAuthentication(r, f),
-		Scope:     f.Get("scope"),
-		Resources: f.Resources(),
-		Code:      grants.CodeParameters{Code: f.Secret("code"), RedirectURI: f.Get("redirect_uri"), Verifier: f.Secret("code_verifier")},
-		Refresh:   grants.RefreshParameters{Token: f.Secret("refresh_token"), UserAgent: r.UserAgent()},
-		Login:     grants.PasswordParameters{Email: f.Get("email"), Username: f.Get("username"), Password: f.Secret("password")},
-		Assertion: f.Secret("assertion"),
+		GrantType:  oauth.GrantType(f.Get("grant_type")),
+		Client:     h.clientAuthentication(r, f),
+		Scope:      f.Get("scope"),
+		Resources:  f.Resources(),
+		Code:       grants.CodeParameters{Code: f.Secret("code"), RedirectURI: f.Get("redirect_uri"), Verifier: f.Secret("code_verifier")},
+		DeviceCode: f.Secret("device_code"),
+		Refresh:    grants.RefreshParameters{Token: f.Secret("refresh_token"), UserAgent: r.UserAgent()},
+		Login:      grants.PasswordParameters{Email: f.Get("email"), Username: f.Get("username"), Password: f.Secret("password")},
+		Assertion:  f.Secret("assertion"),
 		Exchange: grants.ExchangeParameters{
 			SubjectToken: f.Secret("subject_token"), SubjectTokenType: f.Get("subject_token_type"), RequestedTokenType: f.Get("requested_token_type"),
 			ActorToken: f.Secret("actor_token"), ActorTokenType: f.Get("actor_token_type"), Audiences: f.Audiences(),

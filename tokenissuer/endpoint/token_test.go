@@ -184,7 +184,7 @@ func TestT43T44T104GrantTypes(t *testing.T) {
 	)
 	for _, name := range []string{
 		"foo", "Authorization_Code", "Client_Credentials", "client_credentials ", " client_credentials", "client-credentials", "password", "implicit",
-		"urn:ietf:params:oauth:grant-type:device_code", "urn:ietf:params:oauth:grant-type:jwt-bearer", "client_credentials,password", "client_credentials\u00a0",
+		"urn:ietf:params:oauth:grant-type:device-code", "urn:ietf:params:oauth:grant-type:jwt-bearer", "client_credentials,password", "client_credentials\u00a0",
 	} {
 		c.holdRows(t, tokenRow{"T43 " + name, "grant_type=" + url.QueryEscape(name) + as("conf"), nil, 400, "unsupported_grant_type"})
 	}

@@ -37,6 +37,8 @@ type Families struct {
 // Opened is what an issuer has once its store is open.
 type Opened struct {
 	Store Store
+	// Devices stores device authorizations.
+	Devices store.DeviceStore
 	// Directory finds clients, users and organisations.
 	Directory store.Directory
 	// Master makes codes, refresh tokens and cookies, and seals what travels through browsers.

@@ -77,6 +77,8 @@ type AuthorizationRequest struct {
 	Provider string `json:"provider,omitzero"`
 	// TwoFactors asks for a sign-in with two factors.
 	TwoFactors bool `json:"two_factors,omitzero"`
+	// Device is the device that asks, whose ID is the request's. It is nil for a request from a browser.
+	Device *RequestingDevice `json:"device,omitzero"`
 	// At is when the request arrived, in whole microseconds. If the request requires a new sign-in, earlier sign-ins do not count.
 	At time.Time `json:"-"`
 }

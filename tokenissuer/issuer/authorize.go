@@ -67,6 +67,9 @@ func (az *Authorizations) NextStep(ctx context.Context, r *AuthorizationRequest,
 	if !r.allowsClass(s.Family) { // the sign-in since is not of a requested class
 		return AskSignIn, oauth.NewError(oauth.UnmetAuthentication, "acr_essential")
 	}
+	if r.Device != nil { // RFC 8628 §5.4: the user has to see which device asks
+		return AskConsent, nil
+	}
 	consented, err := az.hasConsent(ctx, r, client, s.User)
 	if err != nil {
 		return AskConsent, err
@@ -115,7 +118,7 @@ func (az *Authorizations) hasConsent(ctx context.Context, r *AuthorizationReques
 	return allowed.Missing(r.Asked()...) == "", nil
 }
 
-// Approve grants a request and returns the code. allowed lists the scopes that the user allowed. Approve ignores those beyond the request
+// Approve grants a request and returns the code, which is empty for a device. allowed lists the scopes that the user allowed. Approve ignores those beyond the request
 // and those that the client has lost meanwhile. It denies the request if no scope is left, or if the request includes openid and the user
 // did not allow it. A request can be decided only once.
 func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, client *store.Client, s *signin.Session, allowed oauth.Scopes) (oauth.Secret, error) {
@@ -125,13 +128,19 @@ func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, 
 		return oauth.Secret{}, az.Deny(ctx, r, s)
 	}
 	now := az.Families.Now()
-	f := az.Families.New(s.User, client, oauth.AuthorizationCode, s.Family.SignIn.Time)
+	if r.Device.hasExpired(now) {
+		return oauth.Secret{}, errDeviceExpired
+	}
+	f := az.Families.New(s.User, client, r.origin(), s.Family.SignIn.Time)
 	f.CreatedAt = later(f.CreatedAt, s.Family.CreatedAt)
 	f.Scopes, f.Audience = scopes, r.Audience
 	f.Preconditions.SessionID, f.SignIn.Provider, f.SignIn.Proof = s.Family.ID, s.Family.SignIn.Provider, s.Family.SignIn.Proof
 	f.Code = store.CodeBinding{
 		RequestID: r.ID, RedirectURI: r.RedirectURI, Challenge: r.Challenge,
 		Refreshable: client.GetsRefresh(scopes) && !refreshDeclined(r.Scopes, scopes), ExpiresAt: now.Add(az.Families.LifetimesOf(client).Code),
+	}
+	if r.Device != nil {
+		f.ID, f.Code.ExpiresAt = r.ID, r.Device.ExpiresAt
 	}
 	f.ExpiresAt = beforeTokens(f.Code.ExpiresAt)
 	switch {
@@ -145,6 +154,9 @@ func (az *Authorizations) Approve(ctx context.Context, r *AuthorizationRequest, 
 	}
 	if err := az.Families.Add(ctx, f, s.User); err != nil {
 		return oauth.Secret{}, err
+	}
+	if r.Device != nil { // its code is the device code
+		return oauth.Secret{}, nil
 	}
 	if !client.IsPublic() && !client.FirstParty && client.Origin == store.FromOperator {
 		// The request is decided and cannot be decided again. If this fails, the user is asked at the next request.
@@ -181,7 +193,7 @@ func (az *Authorizations) Deny(ctx context.Context, r *AuthorizationRequest, s *
 	if r.ID == "" { // it was not sealed, so no browser can present it
 		return oauth.NewError(oauth.Denied, "denied_by_user")
 	}
-	if err := az.Families.Limits.ReserveGrant(ctx, oauth.AuthorizationCode, s.User.ID, now); err != nil {
+	if err := az.Families.Limits.ReserveGrant(ctx, r.origin(), s.User.ID, now); err != nil {
 		return err
 	}
 	switch outcome, err := az.Families.Store.DecideRequest(ctx, r.ID, beforeTokens(now.Add(2*keys.WrapLifetime))); {

@@ -132,7 +132,7 @@ type identity struct {
 // was approved in a browser's session gives one (OpenID Connect Core §3.1.3.3, §12.2). For an operator's token no user has signed in.
 func (m *Minter) identityOf(g Grant, t *token.AccessToken) (*identity, error) {
 	f := g.Family
-	if !m.OpenID || g.Type != oauth.AuthorizationCode || f == nil || f.SignIn.SessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
+	if !m.OpenID || g.Type != oauth.AuthorizationCode && g.Type != oauth.DeviceCode || f == nil || f.SignIn.SessionID == "" || !g.Scopes.Has(oauth.ScopeOpenID) {
 		return nil, nil
 	}
 	key, err := m.Keys.SigningWith(g.Client.Algorithm(), m.Families.Now())

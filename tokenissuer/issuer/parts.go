@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
@@ -42,6 +43,8 @@ type Node struct {
 	Now    func() time.Time
 	Hasher *passwords.Hasher
 	Limits attempts.Limits
+	// Post sends letters to people; nil: there is no mail.
+	Post *mail.Post
 }
 
 // New returns the parts of an issuer. The caller sets Families.Opened when the store is open, before the first request. The caches belong
@@ -57,8 +60,8 @@ func New(s Settings, n Node) *Parts {
 	p := &Parts{Settings: s, Families: fs, Resources: new(oauth.Resources)}
 	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: clients.NewCache(), Limits: &n.Limits}
 	p.SignIns = &signin.SignIns{
-		Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits,
-		Factors: &signin.Factors{Families: fs, FactorPolicy: s.Factors},
+		Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits, Post: n.Post,
+		Factors: &signin.Factors{Families: fs, FactorPolicy: s.Factors, Post: n.Post},
 	}
 	if !s.Factors.Required.IsZero() {
 		fs.Suffices = p.SignIns.Factors.Suffices

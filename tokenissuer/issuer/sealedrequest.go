@@ -45,12 +45,19 @@ func (az *Authorizations) ReopenRequest(ctx context.Context, pending oauth.Secre
 	if err != nil {
 		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
-	s.ID, s.At = "", az.Families.Now().Truncate(time.Microsecond)
+	if s.Device == nil {
+		s.ID = ""
+	}
+	s.At = az.Families.Now().Truncate(time.Microsecond)
 	return az.resolve(ctx, s.AuthorizationRequest)
 }
 
 // resolve returns a request with its client and the target of its answer.
 func (az *Authorizations) resolve(ctx context.Context, r AuthorizationRequest) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
+	if r.Device != nil {
+		client, err := az.deviceClient(ctx, r.ClientID)
+		return r, client, RedirectTarget{}, err
+	}
 	client, target, err := az.ResolveRedirect(ctx, r.ClientID, r.RedirectURI, "")
 	target = target.WithState(r.State)
 	if r.FormPost {

@@ -24,7 +24,7 @@ const (
 	// MACLength is the length of a MAC: 256 bits.
 	MACLength = 43
 
-	codeLength    = oauth.IDLength + MACLength
+	codeLength    = oauth.IDLength + MACLength // also of device codes
 	sessionLength = oauth.IDLength + MACLength
 	refreshLength = oauth.IDLength + generationLength + MACLength
 )
@@ -38,6 +38,19 @@ func (k *MasterKey) Code(familyID string) oauth.Secret {
 func (k *MasterKey) ReadCode(code oauth.Secret) (familyID string, genuine bool) {
 	return readMAC(k.derived[codes], code.Reveal(), codeLength, oauth.IDLength)
 }
+
+// DeviceCode returns the device code of a device authorization (RFC 8628 §3.2).
+func (k *MasterKey) DeviceCode(id string) oauth.Secret {
+	return oauth.NewSecret(id + MAC(k.derived[deviceCodes], id))
+}
+
+// ReadDeviceCode returns the id of the device authorization in a device code, and whether the code is genuine.
+func (k *MasterKey) ReadDeviceCode(code oauth.Secret) (id string, genuine bool) {
+	return readMAC(k.derived[deviceCodes], code.Reveal(), codeLength, oauth.IDLength)
+}
+
+// UserCodeDigest returns the store.Device.UserCode of a user code. It is keyed, because all user codes can be tried in minutes.
+func (k *MasterKey) UserCodeDigest(code string) string { return MAC(k.derived[userCodes], code) }
 
 // Session returns the cookie of a session.
 func (k *MasterKey) Session(familyID string) oauth.Secret {
@@ -194,6 +207,9 @@ func (k *MasterKey) Inspect(text oauth.Secret) (what, familyID string) {
 	}
 	if id, genuine := k.ReadCode(text); genuine {
 		return "an authorization code of this issuer, which the token endpoint takes once", id
+	}
+	if id, genuine := k.ReadDeviceCode(text); genuine {
+		return "a device code of this issuer, which the token endpoint takes once", id
 	}
 	if id, genuine := k.ReadSession(text); genuine {
 		return "the cookie of a session of this issuer", id

@@ -35,6 +35,8 @@ type MasterKey struct {
 	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
 	// tokens of identity providers there. Challenges seals the challenges of passkeys.
 	Factors, ProviderTokens, Challenges cipher.AEAD
+	// Mails seals the letters that wait in the store.
+	Mails cipher.AEAD
 }
 
 // purpose is what a derived key is used for.
@@ -51,6 +53,8 @@ const (
 	jtiMACs
 	forms
 	userHandles
+	deviceCodes
+	userCodes
 )
 
 // derivedLabels are the labels of the derived keys. A label that changes invalidates what was made with its key.
@@ -65,6 +69,8 @@ var derivedLabels = [...]string{
 	jtiMACs:       "tag of access tokens",
 	forms:         "form",
 	userHandles:   "user handle",
+	deviceCodes:   "device code",
+	userCodes:     "user code",
 }
 
 // JTIMAC returns the key of the MACs in the jti of our access tokens.
@@ -93,7 +99,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
 		{&k.ProviderTokens, "refresh token of a provider"},
-		{&k.Challenges, "challenge of a passkey"},
+		{&k.Challenges, "challenge of a passkey"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -42,6 +42,10 @@ const (
 	UnmetAuthentication     ErrorCode = "unmet_authentication_requirements"
 	RequestNotSupported     ErrorCode = "request_not_supported"
 	RequestURINotSupported  ErrorCode = "request_uri_not_supported"
+	// AuthorizationPending, SlowDown and ExpiredToken answer the polls of a device (RFC 8628 §3.5).
+	AuthorizationPending ErrorCode = "authorization_pending"
+	SlowDown             ErrorCode = "slow_down"
+	ExpiredToken         ErrorCode = "expired_token"
 	// The refusals of the operation by which an organisation's administrator obtains tokens.
 	UserContextRequired  ErrorCode = "user_context_required"
 	AdminRequired        ErrorCode = "admin_required"
@@ -216,6 +220,10 @@ var descriptions = map[ErrorCode]string{
 	UnmetAuthentication:     "The authorization server cannot meet the requested authentication requirements.",
 	RequestNotSupported:     "The request parameter is not supported.",
 	RequestURINotSupported:  "The request_uri parameter is not supported.",
+
+	AuthorizationPending: "The user has not decided yet.",
+	SlowDown:             "The user has not decided yet. Wait 5 seconds longer between requests from now on.",
+	ExpiredToken:         "The device code has expired. Start again.",
 
 	UserContextRequired:  "This operation needs an access token that acts for a user.",
 	AdminRequired:        "Only an admin of the organisation may do this.",

@@ -19,10 +19,12 @@ const (
 	JWTBearer GrantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 	// TokenExchange is for tokens of ours that become tokens for the next service (RFC 8693).
 	TokenExchange GrantType = "urn:ietf:params:oauth:grant-type:token-exchange"
+	// DeviceCode is for devices without a browser, whose user signs in on another device (RFC 8628).
+	DeviceCode GrantType = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
 // KnownGrants are the grant types a client can be registered for.
-var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant, JWTBearer, TokenExchange}
+var KnownGrants = []GrantType{ClientCredentials, AuthorizationCode, RefreshTokenGrant, PasswordGrant, JWTBearer, TokenExchange, DeviceCode}
 
 // Validate refuses grant types that no client can be registered for.
 func (g GrantType) Validate() error {

@@ -175,6 +175,6 @@ func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clien
 		return err
 	}
 	return fs.EndFamilies(ctx, store.FamilyFilter{
-		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.PasswordGrant, store.AdminCreated},
+		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.DeviceCode, oauth.PasswordGrant, store.AdminCreated},
 	})
 }

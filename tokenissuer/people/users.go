@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -28,6 +29,8 @@ type Users struct {
 	OpenID   bool
 	Declared store.StaticDirectory
 	Stored   Store
+	// Post tells users that their password was changed; nil: nobody is told.
+	Post *mail.Post
 }
 
 // Store is what Users, and callers that link accounts to users, need of a store.
@@ -178,7 +181,13 @@ func (g *Users) SetPasswordHash(ctx context.Context, id string, hash oauth.Secre
 	case user.Service:
 		return errServiceSignsIn
 	}
-	return g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash })
+	if err := g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash }); err != nil {
+		return err
+	}
+	if !user.PasswordHash.IsEmpty() { // otherwise it is the first one
+		g.Post.Notify(ctx, user, mail.PasswordChanged, "")
+	}
+	return nil
 }
 
 // SetRole sets a user's role and ends every token and session of the user.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -66,21 +67,30 @@ func (fa *Factors) Enrol(ctx context.Context, who *SignedIn, f *store.Factor, me
 	if err != nil {
 		return nil, err
 	}
-	if who.Proof.ACR != oauth.TwoFactorACR && slices.ContainsFunc(own, isSecond) {
+	if who.Proof.ACR != oauth.TwoFactorACR && slices.ContainsFunc(own, (*store.Factor).IsSecond) {
 		return nil, ErrEnrolled
 	}
 	if err := fa.add(ctx, f, who.User); err != nil {
 		return nil, err
 	}
+	fa.Post.Notify(ctx, who.User, mail.FactorAdded, f.Name)
 	who.Complete(method, fa.Families.Now())
 	if slices.ContainsFunc(own, func(f *store.Factor) bool { return f.Kind == store.RecoveryCodes }) {
 		return nil, nil
 	}
-	return fa.ReplaceRecoveryCodes(ctx, who.User)
+	return fa.addRecoveryCodes(ctx, who.User)
 }
 
 // ReplaceRecoveryCodes gives the user new recovery codes. The earlier ones are void.
 func (fa *Factors) ReplaceRecoveryCodes(ctx context.Context, user *store.User) ([]oauth.Secret, error) {
+	codes, err := fa.addRecoveryCodes(ctx, user)
+	if err == nil {
+		fa.Post.Notify(ctx, user, mail.RecoveryCodesReplaced, "")
+	}
+	return codes, err
+}
+
+func (fa *Factors) addRecoveryCodes(ctx context.Context, user *store.User) ([]oauth.Secret, error) {
 	codes, digests, err := newRecoveryCodes()
 	if err != nil {
 		return nil, oauth.AsError(err)
@@ -109,11 +119,11 @@ func (fa *Factors) Remove(ctx context.Context, user *store.User, id string) erro
 	if err != nil {
 		return err
 	}
-	left, found := 0, false
+	left, found, name := 0, false, ""
 	for _, f := range own {
 		switch {
 		case f.ID == id:
-			found = true
+			found, name = true, f.Name
 		case f.IsSecond():
 			left++
 		}
@@ -125,7 +135,7 @@ func (fa *Factors) Remove(ctx context.Context, user *store.User, id string) erro
 	if left == 0 {
 		which.ID = ""
 	}
-	return fa.Families.Store.RemoveFactors(ctx, which)
+	return fa.remove(ctx, user, which, name)
 }
 
 // MaxFactorName is how many characters the name of a factor can have.
@@ -148,5 +158,14 @@ func (fa *Factors) Rename(ctx context.Context, user *store.User, id, name string
 
 // RemoveAll removes all factors of the user. It returns ErrNotFound when the user has none.
 func (fa *Factors) RemoveAll(ctx context.Context, user *store.User) error {
-	return fa.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID})
+	return fa.remove(ctx, user, store.FactorFilter{UserID: user.ID}, "")
+}
+
+// remove removes factors and tells the user. name is that of the factor, if it is one.
+func (fa *Factors) remove(ctx context.Context, user *store.User, which store.FactorFilter, name string) error {
+	err := fa.Families.Store.RemoveFactors(ctx, which)
+	if err == nil {
+		fa.Post.Notify(ctx, user, mail.FactorRemoved, name)
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -68,6 +69,8 @@ func (p *FactorPolicy) CanAdd() bool { return p.TOTP || p.Passkeys }
 type Factors struct {
 	FactorPolicy
 	Families *families.Families
+	// Post tells users of changes of their factors; nil: nobody is told.
+	Post *mail.Post
 }
 
 // Demand is what a sign-in needs beyond the first factor.
@@ -117,7 +120,7 @@ func (fa *Factors) ProofAt(provider string, proof store.Proof) store.Proof {
 // came of a sign-in of the user.
 func (fa *Factors) Suffices(f *store.TokenFamily, user *store.User) bool {
 	switch f.Origin {
-	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.PasswordGrant:
+	case store.BrowserSession, store.HostSession, oauth.AuthorizationCode, oauth.DeviceCode, oauth.PasswordGrant:
 		return f.SignIn.Proof.ACR == oauth.TwoFactorACR || !fa.Required.Covers(user) || slices.Contains(fa.TrustedProviders, f.SignIn.Provider)
 	}
 	return true
@@ -162,29 +165,15 @@ var factorLimits = map[string]attempts.Limit{
 
 // attempt makes an attempt to prove a factor. It counts the attempt before, and takes it back unless the code was wrong.
 func (fa *Factors) attempt(ctx context.Context, userID string, now time.Time, prove func() error) error {
-	var counted []string
-	forgive := func() {
-		for _, bucket := range counted {
-			_, _, _ = fa.Families.Store.CountAttempt(context.WithoutCancel(ctx), bucket, 0, now, -1) // otherwise it counts as a wrong code
-		}
-	}
+	var buckets []attempts.Bucket
 	for kind, limit := range factorLimits {
-		bucket := kind + "\x00" + userID
-		n, until, err := fa.Families.Store.CountAttempt(ctx, bucket, limit.Window, now, 1)
-		if err == nil {
-			counted = append(counted, bucket)
-		}
-		if err == nil && n > limit.Failures {
-			throttled := oauth.NewError(oauth.RateLimited, "factor_throttled")
-			throttled.RetryAfter = until.Sub(now)
-			err = throttled
-		}
-		if err != nil {
-			forgive()
-			return err
-		}
+		buckets = append(buckets, attempts.Bucket{Name: kind + "\x00" + userID, Limit: limit})
 	}
-	err := prove()
+	forgive, err := attempts.ReserveStored(ctx, fa.Families.Store, buckets, "factor_throttled", now)
+	if err != nil {
+		return err
+	}
+	err = prove()
 	if err == nil || !hasLeft(ctx) && oauth.AsError(err).Code != oauth.InvalidGrant {
 		forgive()
 	}
@@ -217,7 +206,7 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 		case f.Kind == store.TOTP && len(code) == int(totpDigits):
 			return store.TOTP, fa.proveTOTP(ctx, f, code, now)
 		case f.Kind == store.RecoveryCodes && len(code) == recoveryCodeLength:
-			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, f, code, now)
+			return store.RecoveryCodes, fa.spendRecoveryCode(ctx, user, f, code, now)
 		}
 	}
 	return "", errWrongCode
@@ -277,9 +266,9 @@ func newRecoveryCodes() (codes []oauth.Secret, digests []byte, err error) {
 	return codes, digests, err
 }
 
-// spendRecoveryCode deletes a code, or returns errWrongCode.
-func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	digest := sha256.Sum256([]byte(code))
+// spendRecoveryCode deletes a code and tells the user, or returns errWrongCode.
+func (fa *Factors) spendRecoveryCode(ctx context.Context, user *store.User, f *store.Factor, code string, now time.Time) error {
+	digest, remaining := sha256.Sum256([]byte(code)), 0
 	err := fa.Families.Store.ChangeFactor(ctx, f.ID, func(f *store.Factor) error {
 		var left [][]byte
 		if err := json.Unmarshal(f.Data, &left); err != nil {
@@ -291,11 +280,14 @@ func (fa *Factors) spendRecoveryCode(ctx context.Context, f *store.Factor, code 
 			return errWrongCode
 		}
 		data, err := json.Marshal(left)
-		f.Data, f.LastUsedAt = data, now
+		f.Data, f.LastUsedAt, remaining = data, now, len(left)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return errWrongCode
+	}
+	if err == nil {
+		fa.Post.Notify(ctx, user, mail.RecoveryCodeUsed, strconv.Itoa(remaining))
 	}
 	return err
 }

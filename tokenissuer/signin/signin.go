@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -41,6 +42,8 @@ type SignIns struct {
 	Limits *attempts.Limits
 	// Factors are what people sign in with beside a password or a provider.
 	Factors *Factors
+	// Post sends letters to people; nil: there is no mail.
+	Post *mail.Post
 
 	schemes schemesInUse
 }

@@ -47,10 +47,11 @@ const isActive = `status = 'active' AND (password_hash <> '' OR external OR serv
 const insertDecided = `WITH born AS (%s RETURNING id)
 	INSERT INTO decided_requests (id, expires_at) SELECT $36, $37 FROM born`
 
-// isDecided reports whether insertDecided found that the request was decided before.
+// isDecided reports whether insertDecided found that the request was decided before. Then the family of a device authorization, whose id is
+// the request's, may exist already.
 func isDecided(err error) bool {
 	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && refusal.Code == "23505" && refusal.TableName == "decided_requests"
+	return errors.As(err, &refusal) && refusal.Code == "23505" && (refusal.TableName == "decided_requests" || refusal.TableName == "families")
 }
 
 // AddFamily stores a family and decides its request.
@@ -69,16 +70,28 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}
 		return err
 	}
+	steps := []work{
+		func(ctx context.Context, tx session) error {
+			return add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values)
+		},
+		func(ctx context.Context, tx session) error {
+			if request == "" {
+				return nil
+			}
+			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+		},
+	}
+	if family.ID == request { // if it was decided before, its family may exist
+		slices.Reverse(steps)
+	}
 	const name = "adding family"
 	if family.TellsLogout {
 		return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
-			if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
+			if err := inOrder(ctx, tx, steps); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, insertSessionClient, tells...); err != nil || request == "" {
-				return err
-			}
-			return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
+			_, err := tx.ExecContext(ctx, insertSessionClient, tells...)
+			return err
 		}))
 	}
 	if request == "" {
@@ -97,11 +110,18 @@ func (s families) AddFamily(ctx context.Context, family *store.TokenFamily) (sto
 		}))
 	}
 	return outcomeOf(s.db.step(ctx, name, func(ctx context.Context, tx session) error {
-		if err := add(ctx, tx, tx.prepared(ctx, s.db.prepared[insertFamily]), values); err != nil {
+		return inOrder(ctx, tx, steps)
+	}))
+}
+
+// inOrder does steps until one fails.
+func inOrder(ctx context.Context, tx session, steps []work) error {
+	for _, do := range steps {
+		if err := do(ctx, tx); err != nil {
 			return err
 		}
-		return mustBeFirst(tx.prepared(ctx, s.db.prepared[decideRequest]).ExecContext(ctx, request, remember))
-	}))
+	}
+	return nil
 }
 
 // whyUnborn returns the reason why a family was not stored, as whyRefused does for other steps.

@@ -77,7 +77,7 @@ func newStore(db *database) *Store {
 	return &Store{db: db, keys: keys, Store: store.Store{
 		Clients:  clients{db},
 		People:   store.People{Users: users{db}, Identities: identities{db}, Factors: factors{db}, PersonalTokens: personalTokens{db}},
-		Families: families{db}, Logouts: logouts{db}, Keys: keys, Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db},
+		Families: families{db}, Devices: devices{db}, Logouts: logouts{db}, Mails: mails{db}, Keys: keys, Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db},
 		Housekeeping: &housekeeping{db, newDropPaces()}, Connection: db,
 	}}
 }
@@ -91,6 +91,7 @@ type (
 	factors        struct{ db *database }
 	families       struct{ db *database }
 	logouts        struct{ db *database }
+	mails          struct{ db *database }
 	revocations    struct{ db *database }
 	declarations   struct{ db *database }
 	attempts       struct{ db *database }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -15,13 +16,13 @@ import (
 )
 
 // backToVersion1 undoes the migrations after the first one.
-const backToVersion1 = `DROP TABLE factors;
+const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices;
 	ALTER TABLE identities DROP COLUMN refresh_token;
 	UPDATE counters SET position = 1 WHERE name = 'newest_schema';
 	DELETE FROM goose_db_version WHERE version_id > 1`
 
 // TestW36ASchemaOfVersion1IsMigrated: a database of version 1 with rows is opened → version 2, with the same rows in the same tables, and it
-// stores factors; opened once more → nothing is migrated, and the factors are there.
+// stores factors, mails and device authorizations; opened once more → nothing is migrated, and they are there.
 func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 	file, dsn := newPath(t), sharedDatabase(t)
 	for name, open := range map[string]func(testing.TB) *Store{
@@ -43,14 +44,16 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 
 			s = open(t)
 			version, err := schemaVersion(t.Context(), s.db.write)
-			if must(t, err); version != 2 {
+			if must(t, err); version != 4 {
 				t.Fatalf("version %d", version)
 			}
 			after := contentOf(t, s)
-			if factors, has := after["factors"]; !has || len(factors) != 0 {
-				t.Errorf("factors %q", factors)
+			for _, added := range []string{"factors", "mails", "devices"} {
+				if rows, has := after[added]; !has || len(rows) != 0 {
+					t.Errorf("%s %q", added, rows)
+				}
+				delete(after, added)
 			}
-			delete(after, "factors")
 			if !maps.EqualFunc(before, after, slices.Equal) {
 				t.Errorf("the rows were\n%v\nand are\n%v", before, after)
 			}
@@ -62,14 +65,31 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 			user, err := s.Users.User(t.Context(), "ada")
 			must(t, err)
 			must(t, s.Factors.AddFactor(t.Context(), &store.Factor{ID: "t", UserID: "ada", Kind: store.TOTP, Data: []byte("sealed"), CreatedAt: time.Now()}, user.Version))
+			must(t, s.Mails.AddMail(t.Context(), waitingMail, store.MailLimits{All: 1, PerAddress: 1}))
+			device := &store.Device{ID: "d", ClientID: "app", UserCode: "digest", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
+			added, err := s.Devices.AddDevice(t.Context(), device, 1)
+			if must(t, err); !added {
+				t.Error("there is no room for a device")
+			}
 			must(t, s.Close())
 
 			s = open(t)
 			if own, err := s.Factors.Factors(t.Context(), "ada"); err != nil || len(own) != 1 || string(own[0].Data) != "sealed" {
 				t.Errorf("factors %v, %v", own, err)
 			}
+			if due, err := s.Mails.DueMails(t.Context(), waitingMail.DueAt, 10); err != nil || len(due) != 1 || string(due[0].Sealed) != "sealed" {
+				t.Errorf("mails %v, %v", due, err)
+			}
+			if d, err := s.Devices.DeviceByUserCode(t.Context(), "digest"); err != nil || d.ID != "d" {
+				t.Errorf("device %v, %v", d, err)
+			}
 		})
 	}
+}
+
+// waitingMail is due.
+var waitingMail = store.Mail{
+	ID: "m", To: "ada@example.com", Sealed: []byte("sealed"), CreatedAt: time.Unix(1, 0), DueAt: time.Unix(2, 0), ExpiresAt: time.Unix(3, 0),
 }
 
 // contentOf returns the rows of the tables, but for the version of the schema.
@@ -85,7 +105,7 @@ func contentOf(t *testing.T, s *Store) map[string][]string {
 			content[table] = rowsOf(t, s.db.write, `SELECT * FROM `+table)
 		}
 	}
-	content["counters"] = slices.DeleteFunc(content["counters"], func(row string) bool { return row == "[newest_schema 1]" || row == "[newest_schema 2]" })
+	content["counters"] = slices.DeleteFunc(content["counters"], func(row string) bool { return strings.HasPrefix(row, "[newest_schema ") })
 	return content
 }
 

@@ -14,7 +14,7 @@ type FamilyStore interface {
 	// UserChanged unless the user is declared, or is stored, active and in the family's User.Version. The same holds for the actor that
 	// Preconditions name, and the identity that they name must be the user's. Once a user, a session or an admin has been ended, or an
 	// identity unlinked, AddFamily fails for it. It returns Replayed when Code.RequestID is not empty and was decided before. Otherwise
-	// it records that the request is decided, until an hour after the family's ExpiresAt.
+	// it records that the request is decided, until an hour after the family's ExpiresAt. The family may have the id of its request.
 	AddFamily(ctx context.Context, family *TokenFamily) (Outcome, error)
 	// Family returns a family, whatever its state. The result includes every step that was acknowledged before the call, and may include
 	// concurrent ones. It returns ErrNotFound when there is none. Its timing does not reveal which.

@@ -233,7 +233,7 @@ func FormatBound(d time.Duration) string {
 // For returns the lifetime of access tokens issued for a grant type. For a refreshed token, callers pass the origin of its family.
 func (l Lifetimes) For(grant oauth.GrantType) time.Duration {
 	switch grant {
-	case oauth.AuthorizationCode, BrowserSession, HostSession:
+	case oauth.AuthorizationCode, oauth.DeviceCode, BrowserSession, HostSession:
 		return l.AuthorizationCode
 	case oauth.PasswordGrant:
 		return l.Password

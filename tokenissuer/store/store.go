@@ -18,6 +18,8 @@ var (
 	ErrEmailTaken error = emailTakenError{}
 	// ErrInUse is returned when an organisation that still has users is to be removed.
 	ErrInUse = errors.New("it still has users")
+	// ErrFull is returned when no more records of a kind may be added.
+	ErrFull = errors.New("the queue is full")
 	// ErrLastWayIn is returned when an identity is to be unlinked from a user who could not sign in without it.
 	ErrLastWayIn = errors.New("the user could not sign in any more")
 )
@@ -45,7 +47,7 @@ func (RemovedError) Is(target error) bool { return target == ErrTaken }
 // IsAnswer reports whether err is one of the sentinel errors of this package, which describe the stored state. Any other error means that
 // the store could not do what it was asked to do.
 func IsAnswer(err error) bool {
-	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrLastWayIn} {
+	for _, answer := range []error{ErrNotFound, ErrTaken, ErrInUse, ErrFull, ErrLastWayIn} {
 		if errors.Is(err, answer) {
 			return true
 		}
@@ -76,7 +78,9 @@ type Store struct {
 	Clients ClientStore
 	People
 	Families     FamilyStore
+	Devices      DeviceStore
 	Logouts      LogoutStore
+	Mails        MailStore
 	Keys         KeyStore
 	Revocations  RevocationStore
 	Declarations DeclarationStore
@@ -292,13 +296,13 @@ const (
 	ExpiringRevocations Expiring = "revocations"
 	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
 	ExpiringFamilies Expiring = "families"
-	// ExpiringAttempts are counts of failed attempts, which expire when their window ends.
+	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"
 )
 
 // Sizes are the numbers of records in a store.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users int64
+	Families, Revocations, Requests, Clients, Users, Mails int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.

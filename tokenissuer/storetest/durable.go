@@ -175,6 +175,22 @@ var durableChecks = []check{
 		}
 		must(t, s.Close())
 	}},
+	// A node is stopped with mails that wait → they wait after the restart, with their attempts.
+	{name: "E4MailsSurviveClose", reopened: func(t *testing.T, open func() store.Store) {
+		s := open()
+		for i := range 3 {
+			must(t, s.Mails.AddMail(t.Context(), mail(fmt.Sprint(i)), manyMails))
+		}
+		tried := mail("1")
+		tried.Attempts = 7
+		must(t, s.Mails.PostponeMail(t.Context(), tried, now.Add(time.Minute)))
+		must(t, s.Close())
+
+		s = open()
+		tried.DueAt = now.Add(time.Minute)
+		same(t, ok(s.Mails.DueMails(t.Context(), now.Add(time.Hour), 10))(t), []store.Mail{mail("0"), mail("2"), tried})
+		must(t, s.Close())
+	}},
 	// The step itself makes it durable, not Close: a second store on the same place sees it at once.
 	{name: "SeenByTheNeighbour", beside: func(t *testing.T, a, b store.Store) {
 		for i := range 4 {

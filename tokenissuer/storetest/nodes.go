@@ -49,7 +49,8 @@ func sizes(t *testing.T, s store.Store) {
 	for i := range 5 {
 		must(t, Done(s.Families.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
 	}
-	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1})
+	must(t, s.Mails.AddMail(t.Context(), mail("m"), manyMails))
+	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1, Mails: 1})
 }
 
 // onAttempts tests the counting of a store against the contract of a counter in memory.

@@ -26,8 +26,8 @@ const racers = 32
 func contract() []check {
 	return slices.Concat(
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
-		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, hostSessionChecks,
-		identityChecks, unlinkingChecks, personalTokenChecks, factorChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
+		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, mailChecks, hostSessionChecks,
+		identityChecks, unlinkingChecks, personalTokenChecks, factorChecks, deviceChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
 		declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	)
 }

@@ -105,6 +105,8 @@ type Consent struct {
 	SwitchURL string
 	// AccountURL is the account page, where access can be revoked.
 	AccountURL string
+	// Device is the device that asks. It is nil for an application that sent the browser here; Host is empty otherwise.
+	Device *AskingDevice
 }
 
 // Scope is a scope with a description. Without Words, the page uses the built-in words, or the name.

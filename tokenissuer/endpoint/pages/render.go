@@ -13,7 +13,7 @@ import (
 //go:embed *.html style.css
 var files embed.FS
 
-// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, Consent, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
+// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, Consent, Device, DeviceDecided, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -109,7 +109,7 @@ func (p *Pages) Brand() string { return p.brand.name }
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, Consent{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {
@@ -199,7 +199,7 @@ func (v view) Title() (string, error) {
 func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
-func (n Notice) Mismatch() bool { return n == WrongCredentials || n == WrongCode }
+func (n Notice) Mismatch() bool { return n == WrongCredentials || n == WrongCode || n == WrongUserCode }
 
 // AboutProvider reports whether a notice is about a provider.
 func (n Notice) AboutProvider() bool { return slices.Contains(ProviderNotices, n) }

@@ -44,6 +44,16 @@ func samples(fill func(field string) string) map[string]Page {
 			Form: form, ClientID: fill("client id"), Host: fill("host"), User: fill("email"), Email: fill("email"),
 			SwitchURL: fill("switch"), AccountURL: fill("account"),
 		},
+		"consent of a device": Consent{
+			Form: form, ClientName: fill("client"), ClientID: fill("client id"), Scopes: scopes, Device: &AskingDevice{Address: fill("address"), AskedAt: since},
+			User: fill("user"), Email: fill("email"), SwitchURL: fill("switch"), AccountURL: fill("account"),
+		},
+		"device":         Device{Form: form, User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
+		"device filled":  Device{Form: form, UserCode: fill("user code"), User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
+		"device wrong":   Device{Form: form, UserCode: fill("user code"), Notice: WrongUserCode, User: fill("user"), Email: fill("email"), SwitchURL: fill("switch")},
+		"device paused":  Device{Form: form, Notice: TooManyCodes, RetryAfter: time.Minute, User: fill("email"), Email: fill("email"), SwitchURL: fill("switch")},
+		"device allowed": DeviceDecided{Allowed: true, ClientName: fill("client"), AccountURL: fill("account")},
+		"device denied":  DeviceDecided{ClientName: fill("client"), AccountURL: fill("account")},
 		"account": Account{
 			Form: form, User: fill("user"), Email: fill("email"), Organisation: fill("organisation"), Role: fill("role"),
 			SignOutURL: fill("sign out"),

@@ -22,7 +22,10 @@ type CodeParameters struct {
 const maxCodeFailures = 5
 
 // authorizationCode is the authorization code grant (RFC 6749 §4.1.3, RFC 7636 §4.6).
-type authorizationCode struct {
+type authorizationCode struct{ codes }
+
+// codes redeems the codes of families.
+type codes struct {
 	families  *families.Families
 	minter    *issuer.Minter
 	resources *oauth.Resources
@@ -59,8 +62,13 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 	case refusal != nil:
 		return issuer.Grant{}, refusal
 	}
+	return g.grant(ctx, client, f, user, r.Resources)
+}
+
+// grant returns the grant of a code that can be redeemed. user is the user who was remembered with its family, or nil.
+func (g *codes) grant(ctx context.Context, client *store.Client, f *store.TokenFamily, user *store.User, resources []string) (issuer.Grant, error) {
 	// 4. The resources are among the granted ones, and the user has not changed.
-	audience, err := g.resources.Audience(r.Resources, f.Audience)
+	audience, err := g.resources.Audience(resources, f.Audience)
 	if err != nil {
 		return issuer.Grant{}, err
 	}
@@ -69,7 +77,7 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 		return issuer.Grant{}, err
 	}
 	// 5. The tokens. One step of the store repeats the checks of family and user atomically.
-	redeemed := *f
+	now, redeemed := g.families.Now(), *f
 	redeemed.Code.SpentAt, redeemed.Refresh.RotatedAt = now, now
 	redeemed.ExpiresAt = now.Add(g.families.LifetimesOf(client).AuthorizationCode)
 	if f.Code.Refreshable {
@@ -82,7 +90,7 @@ func (g *authorizationCode) exchange(ctx context.Context, client *store.Client, 
 }
 
 // redeem marks the code of a family as used. redeemed is the family afterwards.
-func (g *authorizationCode) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
+func (g *codes) redeem(ctx context.Context, redeemed *store.TokenFamily, user *store.User) error {
 	outcome, f, err := g.families.Store.RedeemCode(ctx, redeemed.ID, store.Redemption{
 		At: redeemed.Code.SpentAt, Generation: redeemed.Refresh.Generation, ExpiresAt: redeemed.ExpiresAt, MaxFailures: maxCodeFailures,
 	})
@@ -113,7 +121,7 @@ func checkCode(f *store.TokenFamily, client *store.Client, p CodeParameters, now
 	switch {
 	case outcome == store.Missing:
 		return codeRefused(outcome)
-	case f.ClientID != client.ID, f.Origin == store.HostSession: // only the gate redeems the code of a host
+	case f.ClientID != client.ID, f.Origin == store.HostSession, f.Origin == oauth.DeviceCode: // the gate redeems the code of a host, and a device its own
 		return oauth.NewError(oauth.InvalidGrant, "code_of_another_client")
 	case outcome == store.Replayed:
 		return errCodeReplayed
@@ -136,7 +144,7 @@ func codeRefused(outcome store.Outcome) error {
 }
 
 // replayed ends the family of a code that was used twice (RFC 6749 §4.1.2).
-func (g *authorizationCode) replayed(ctx context.Context, f *store.TokenFamily) error {
+func (g *codes) replayed(ctx context.Context, f *store.TokenFamily) error {
 	if f.RevokedAt.IsZero() {
 		if err := g.families.EndFamilies(ctx, store.FamilyFilter{ID: f.ID}); err != nil {
 			return err

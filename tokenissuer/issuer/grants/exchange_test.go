@@ -74,11 +74,11 @@ func TestT22GeneratedSecretsAreLongAndOneOfAKind(t *testing.T) {
 
 // TestT104ServedGrants: the password grant is off without its rules.
 func TestT104ServedGrants(t *testing.T) {
-	if got := newAuthority(t).Served(); !slices.Equal(got, []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant, oauth.TokenExchange}) {
+	if got := newAuthority(t).Served(); !slices.Equal(got, []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode, oauth.RefreshTokenGrant, oauth.TokenExchange, oauth.DeviceCode}) {
 		t.Errorf("served: %v", got)
 	}
 	a := newAuthorityOf(t, func(s *issuer.Settings) { s.PasswordGrant = new(issuer.PasswordRules) })
-	if got := a.Served(); len(got) != 5 || !slices.Contains(got, oauth.PasswordGrant) {
+	if got := a.Served(); len(got) != 6 || !slices.Contains(got, oauth.PasswordGrant) {
 		t.Errorf("served: %v", got)
 	}
 }

@@ -26,7 +26,7 @@ type faultyStore struct {
 func newFaultyStore(whole store.Store) *faultyStore {
 	s := &faultyStore{Store: whole, whole: whole}
 	s.Clients, s.Users = faultyClients{whole.Clients, s}, faultyUsers{whole.Users, s}
-	s.Families = faultyFamilies{whole.Families, s}
+	s.Families, s.Devices = faultyFamilies{whole.Families, s}, faultyDevices{whole.Devices, s}
 	s.Revocations, s.Declarations = faultyRevocations{whole.Revocations, s}, faultyDeclarations{whole.Declarations, s}
 	return s
 }
@@ -43,6 +43,10 @@ type (
 	}
 	faultyFamilies struct {
 		store.FamilyStore
+		faults *faultyStore
+	}
+	faultyDevices struct {
+		store.DeviceStore
 		faults *faultyStore
 	}
 	faultyRevocations struct {
@@ -116,6 +120,20 @@ func canceled() context.Context {
 }
 
 // The steps of the store that can fail, by name.
+
+func (s faultyDevices) AddDevice(ctx context.Context, d *store.Device, most int) (added bool, err error) {
+	err = s.faults.run("AddDevice", func() error { added, err = s.DeviceStore.AddDevice(ctx, d, most); return err })
+	return added, err
+}
+
+func (s faultyDevices) DeviceByUserCode(ctx context.Context, userCode string) (d *store.Device, err error) {
+	err = s.faults.run("DeviceByUserCode", func() error { d, err = s.DeviceStore.DeviceByUserCode(ctx, userCode); return err })
+	return d, err
+}
+
+func (s faultyDevices) ChangeDevice(ctx context.Context, id string, change func(*store.Device) error) error {
+	return s.faults.run("ChangeDevice", func() error { return s.DeviceStore.ChangeDevice(ctx, id, change) })
+}
 
 func (s faultyFamilies) AddFamily(ctx context.Context, f *store.TokenFamily) (store.Outcome, error) {
 	return s.faults.outcome("AddFamily", func() (store.Outcome, error) { return s.FamilyStore.AddFamily(ctx, f) })

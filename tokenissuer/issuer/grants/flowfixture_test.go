@@ -127,7 +127,7 @@ func (f *flow) node() *Server {
 			Attempts: attempts.NewCounter(1000),
 		},
 	})
-	return NewServer(parts, families.Opened{Store: families.StoreOf(f.store.Store), Directory: f.store.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)})
+	return NewServer(parts, families.Opened{Store: families.StoreOf(f.store.Store), Devices: f.store.Devices, Directory: f.store.Directory(), Master: master, JTIMAC: token.NewJTIMAC(master)})
 }
 
 func (f *flow) populate() {
@@ -155,6 +155,8 @@ func (f *flow) populate() {
 		{ID: "legacy", Grants: code, Scopes: oauth.Scopes{oauth.ScopePublic, oauth.ScopeTrusted}},
 		{ID: "first", Grants: code, Scopes: all, FirstParty: true},
 		{ID: "pub", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all},
+		{ID: "tv", Type: store.PublicClient, Grants: []oauth.GrantType{oauth.DeviceCode, oauth.RefreshTokenGrant}, Scopes: all},
+		{ID: "set-top", FirstParty: true, Grants: []oauth.GrantType{oauth.DeviceCode}, Scopes: all},
 		{ID: "nat", Type: store.NativeClient, Grants: []oauth.GrantType{oauth.AuthorizationCode, oauth.RefreshTokenGrant}, Scopes: all,
 			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "cursor://claude.ai/cb"}},
 	} {

@@ -20,9 +20,11 @@ type Request struct {
 	// Resources are the values of resource as received (RFC 8707 §2.2).
 	Resources []string
 
-	Code    CodeParameters
-	Refresh RefreshParameters
-	Login   PasswordParameters
+	Code CodeParameters
+	// DeviceCode is that of RFC 8628 §3.4.
+	DeviceCode oauth.Secret
+	Refresh    RefreshParameters
+	Login      PasswordParameters
 	// Assertion is that of RFC 7523 §2.1.
 	Assertion oauth.Secret
 	Exchange  ExchangeParameters
@@ -44,10 +46,11 @@ type Grants struct {
 
 // New returns the token endpoint of an issuer with the grant types that its settings enable. accepted is what the AcceptRules need.
 func New(p *issuer.Parts, accepted Accepted) *Grants {
-	rights := rights{scopes: p.Scopes, resources: p.Resources}
+	rights, codes := rights{scopes: p.Scopes, resources: p.Resources}, codes{p.Families, p.Minter, p.Resources}
 	g := &Grants{clients: p.Clients, families: p.Families, minter: p.Minter, byType: map[oauth.GrantType]grant{
 		oauth.ClientCredentials: &clientCredentials{rights},
-		oauth.AuthorizationCode: &authorizationCode{p.Families, p.Minter, p.Resources},
+		oauth.AuthorizationCode: &authorizationCode{codes},
+		oauth.DeviceCode:        &deviceCode{codes},
 		oauth.RefreshTokenGrant: &refreshToken{p.Families, p.Minter, p.Resources},
 		oauth.TokenExchange:     &tokenExchange{p.Families, p.Clients, p.Issued, p.Resources},
 	}}

@@ -1,0 +1,54 @@
+-- +goose Up
+
+-- Factors of users besides passwords. The user may be one that the configuration declares, so it references nothing; declared_email is then
+-- the address that it gave the user when the factor was added. data depends on the kind: a sealed secret, digests, or a public key.
+CREATE TABLE factors (
+    id             TEXT  NOT NULL PRIMARY KEY,
+    user_id        TEXT  NOT NULL,
+    declared_email TEXT  NOT NULL,
+    kind           TEXT  NOT NULL,
+    name           TEXT  NOT NULL,
+    data           BYTEA NOT NULL,
+    credential     TEXT  NOT NULL,
+    created_at     BIGINT,
+    last_used_at   BIGINT
+);
+CREATE INDEX factors_by_user ON factors (user_id);
+CREATE UNIQUE INDEX factors_once ON factors (user_id, kind) WHERE kind <> 'passkey';
+CREATE UNIQUE INDEX factors_by_credential ON factors (credential) WHERE credential <> '';
+
+-- The newest refresh token of the provider, sealed, with which it is asked what has become of the person. Empty: none is kept.
+ALTER TABLE identities ADD COLUMN refresh_token TEXT NOT NULL DEFAULT '';
+
+-- Mails that wait to be sent. sealed is the letter, encrypted under the master key. A node that sends one makes it due later first.
+CREATE TABLE mails (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    recipient  TEXT    NOT NULL,
+    sealed     BYTEA   NOT NULL,
+    created_at BIGINT  NOT NULL,
+    due_at     BIGINT  NOT NULL,
+    expires_at BIGINT  NOT NULL,
+    attempts   INTEGER NOT NULL
+);
+CREATE INDEX mails_by_due ON mails (due_at);
+CREATE INDEX mails_by_recipient ON mails (recipient);
+
+-- Device authorizations that wait for a decision, which decided_requests records under the same id. user_code is a keyed digest. poll_interval is in
+-- microseconds. What a poll changes (poll_interval, polled_at) is in no index.
+CREATE TABLE devices (
+    id            TEXT   NOT NULL PRIMARY KEY,
+    client_id     TEXT   NOT NULL,
+    user_code     TEXT   NOT NULL,
+    scopes        TEXT   NOT NULL,
+    audience      TEXT   NOT NULL,
+    address       TEXT   NOT NULL,
+    created_at    BIGINT,
+    expires_at    BIGINT NOT NULL,
+    poll_interval BIGINT NOT NULL,
+    polled_at     BIGINT
+);
+CREATE UNIQUE INDEX devices_by_user_code ON devices (user_code);
+CREATE INDEX devices_by_expiry ON devices (expires_at);
+
+-- A build that knows no factors would let people in with a password alone.
+UPDATE counters SET position = 2 WHERE name IN ('newest_schema', 'oldest_schema');
