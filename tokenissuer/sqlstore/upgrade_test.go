@@ -44,7 +44,7 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 
 			s = open(t)
 			version, err := schemaVersion(t.Context(), s.db.write)
-			if must(t, err); version != 4 {
+			if must(t, err); version != 2 {
 				t.Fatalf("version %d", version)
 			}
 			after := contentOf(t, s)
