@@ -33,30 +33,33 @@ func (s *service) newPost() *mail.Post {
 	}}
 }
 
+// mailing writes and sends the letters of a service.
+type mailing struct{ service *service }
+
 // mailWriter writes letters as the pages of the configuration are written.
-func (s *service) mailWriter() mail.Writer {
-	return mail.Writer{Words: s.settings.Pages.Catalogues, Brand: s.settings.Pages.Brand(), AccountURL: s.issuer.URL + "/oauth/account"}
+func (m mailing) mailWriter() mail.Writer {
+	return mail.Writer{Words: m.service.settings.Pages.Catalogues, Brand: m.service.settings.Pages.Brand(), AccountURL: m.service.issuer.URL + "/oauth/account"}
 }
 
 // sendMails sends letters, from the time at which the issuer has its store until the configuration ends.
-func (s *service) sendMails() {
+func (m mailing) sendMails() {
 	select {
-	case <-s.life.ctx.Done():
+	case <-m.service.life.ctx.Done():
 		return
-	case <-s.life.started:
+	case <-m.service.life.started:
 	}
 	worker := &mail.Worker{
-		Post: s.issuer.SignIns.Post, Writer: s.mailWriter(), Sender: s.settings.Mail, Report: s.recordMail,
+		Post: m.service.issuer.SignIns.Post, Writer: m.mailWriter(), Sender: m.service.settings.Mail, Report: m.recordMail,
 		StoreFailed: func(err error) {
-			s.logger.Warn("the store does not say, or take, which mails are to be sent: trying again", zap.Error(err))
+			m.service.logger.Warn("the store does not say, or take, which mails are to be sent: trying again", zap.Error(err))
 		},
 	}
-	worker.Run(s.life.ctx)
+	worker.Run(m.service.life.ctx)
 }
 
 // recordMail counts an attempt to send a letter and logs it. Of several failures of one letter, the first and the last have a level that is
 // logged by default. The recipient is not named.
-func (s *service) recordMail(r mail.Result) {
+func (m mailing) recordMail(r mail.Result) {
 	mailsSent.WithLabelValues(string(r.Kind), string(r.Outcome)).Inc()
 	level, message := zapcore.WarnLevel, "mail not sent"
 	switch {
@@ -69,18 +72,18 @@ func (s *service) recordMail(r mail.Result) {
 	if r.Err != nil {
 		fields = append(fields, zap.NamedError("cause", r.Err))
 	}
-	s.logger.Log(level, message, fields...)
+	m.service.logger.Log(level, message, fields...)
 }
 
 // sendTest sends a letter at once, past the queue.
-func (s *service) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
+func (m mailing) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
 	if err := mail.CheckAddress(to); err != nil {
 		return admin.MailTest{}, store.InvalidInput(err)
 	}
 	now := time.Now()
-	message := s.mailWriter().Write(store.Mail{ID: oauth.NewID(), To: to, CreatedAt: now}, mail.Letter{Kind: mail.Test, To: to, At: now})
-	test := admin.MailTest{Server: s.settings.Mail.Address()}
-	answer, err := s.settings.Mail.Send(ctx, message)
+	message := m.mailWriter().Write(store.Mail{ID: oauth.NewID(), To: to, CreatedAt: now}, mail.Letter{Kind: mail.Test, To: to, At: now})
+	test := admin.MailTest{Server: m.service.settings.Mail.Address()}
+	answer, err := m.service.settings.Mail.Send(ctx, message)
 	if err != nil {
 		test.Error = err.Error()
 		return test, nil

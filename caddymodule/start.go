@@ -66,7 +66,7 @@ func (s *starting) start() error {
 		n.Life.Go(r.run)
 	}
 	if s.service.settings.Mail != nil {
-		n.Life.Go(s.service.sendMails)
+		n.Life.Go(mailing{s.service}.sendMails)
 	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)

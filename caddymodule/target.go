@@ -28,7 +28,7 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	if s.settings.Mail != nil {
-		t.SendTestMail = s.sendTest
+		t.SendTestMail = mailing{s}.sendTest
 	}
 	origins := g.found.Load().Hosts
 	if s.issues() {
