@@ -52,6 +52,10 @@ func (s *service) provision(o *others, u *uses) error {
 	if s.handler, err = endpoint.NewHandler(s.issuer, grants.New(s.issuer, o.accepted(&s.settings, s.accounts())), s.audit, counters{}, s.signInMethods(o), s.settings.Pages); err != nil {
 		return err
 	}
+	if s.issues() && s.settings.SignIn.Password && !s.settings.SignIn.DirectoriesAlone {
+		s.registry.Links = &people.Links{Users: s.registry.People, Seals: s.issuer.Seals, Page: endpoint.LinkPage(s.issuer.URL)}
+		s.handler.OfferLinks(s.registry.Links, s.enterNode)
+	}
 	if s.personal != nil {
 		s.handler.OfferPersonalTokens(s.personal)
 	}

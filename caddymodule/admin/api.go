@@ -54,6 +54,7 @@ func operations() map[string]http.HandlerFunc {
 		operations map[string]operation
 	}{
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
+		{"user", onTokens, linkOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
 		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {

@@ -120,18 +120,26 @@ var errTwoPasswords = store.InvalidInput(errors.New("give password or password_h
 // addUser takes the members of a user, its id, one of password and password_hash or neither, email_verified, and service: that makes a
 // service account, which needs no address.
 func addUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
+	user, err := t.addUser(r, p)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, t.viewOfUser(user), nil
+}
+
+func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	var asked store.User
 	var n NewPassword
 	var verified bool
 	if err := errors.Join(p.Take("id", &asked.ID), p.Take("password", &n.Password), p.Take("password_hash", &n.Hash), p.Take("service", &asked.Service),
 		p.Take("email_verified", &verified), p.Apply(&asked)); err != nil {
-		return 0, nil, malformed(err)
+		return nil, malformed(err)
 	}
 	switch {
 	case asked.Status != "":
-		return 0, nil, malformed(errors.New("a new user is active: leave status out"))
+		return nil, malformed(errors.New("a new user is active: leave status out"))
 	case n.Password != "" && n.Hash != "":
-		return 0, nil, errTwoPasswords
+		return nil, errTwoPasswords
 	}
 	asked.PasswordHash = oauth.NewSecret(n.Hash)
 	if verified {
@@ -139,7 +147,7 @@ func addUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	}
 	user, err := t.Registry.People.AddUser(r.Context(), asked, oauth.NewSecret(n.Password))
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	fields := []zap.Field{zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
 	if user.Service {
@@ -149,7 +157,7 @@ func addUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}
 	t.record("user added", fields...)
-	return http.StatusCreated, t.viewOfUser(user), nil
+	return user, nil
 }
 
 // updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes

@@ -18,7 +18,7 @@ import (
 
 func userCommand(api *apiClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), factorsCommand(api),
+		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userInvite(api), userRecover(api), factorsCommand(api),
 		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
 		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
 		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",

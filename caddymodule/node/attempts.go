@@ -72,11 +72,11 @@ func newSharedAttempts(alone *attempts.Counter, store func() store.AttemptStore,
 }
 
 // isShared reports whether a bucket is counted in the store: those of failed sign-ins, by account, by person of a directory and by address,
-// and those of failed client authentications. Other buckets bound the work of one node, or count successes, which are too frequent for a
+// those of failed client authentications, and those of letters. Other buckets bound the work of one node, or count successes, which are too frequent for a
 // database.
 func isShared(bucket string) bool {
 	kind, _, _ := strings.Cut(bucket, "\x00")
-	return slices.Contains([]string{"account", "person", "sign-in", "client"}, kind)
+	return slices.Contains([]string{"account", "person", "sign-in", "client", "letter", "letters"}, kind)
 }
 
 // Failures returns the failures that this node knows. The store may have more; Fail returns the sum.

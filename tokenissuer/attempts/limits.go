@@ -211,3 +211,14 @@ func (l *Limits) SignInBuckets(email, device, from string) (account, address []B
 	}
 	return account, l.Limited(Bucket{"sign-in\x00" + from, l.AddressLimit})
 }
+
+// The limits of letters that people ask for without being signed in. They hold for an address whether or not it has an account.
+var (
+	letterLimit  = Limit{Failures: 3, Window: time.Hour}
+	lettersLimit = Limit{Failures: 20, Window: time.Hour}
+)
+
+// ReserveLetter counts a letter to an address, which was asked for from a network.
+func (l *Limits) ReserveLetter(ctx context.Context, email, from string, now time.Time) error {
+	return l.Reserve(ctx, l.Limited(Bucket{"letters\x00" + from, lettersLimit}, Bucket{"letter\x00" + email, letterLimit}), "letter_throttled", now)
+}

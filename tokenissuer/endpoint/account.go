@@ -17,11 +17,14 @@ import (
 type accountPages struct {
 	accounts people.Accounts
 	signIns  *signin.SignIns
+	signIn   *signInPages
 	factors  *accountFactors
 	roles    store.RoleCatalogue
 	audit    *Audit
 	methods  *SignInMethods
 	browser  *browser
+	// profile lets users change their profile, address and password.
+	profile *accountProfile
 	// tokens shows the user's personal access tokens. It is nil if there are none.
 	tokens *tokenPages
 }
@@ -51,6 +54,8 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	case f.Get("factor") != "" || f.Get("rename_factor") != "":
 		return h.factors.change(w, r, v, f, nonce)
+	case f.Get("change") != "":
+		return h.profile.change(w, r, v, f, nonce)
 	case f.Get("make") != "" && h.tokens == nil:
 		return requests.Invalid("account_change_unknown")
 	case f.Get("make") != "":
@@ -101,7 +106,8 @@ func doneURL(d pages.Done) string { return accountPath + "?" + doneQuery + strin
 
 // doneBefore returns the notice for the change just made. It accepts only known notices, because a link may contain anything.
 func doneBefore(r *http.Request) pages.Done {
-	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded, pages.FactorRemoved, pages.FactorAdded, pages.FactorRenamed} {
+	for _, d := range []pages.Done{pages.ApplicationRemoved, pages.SessionEnded, pages.IdentityUnlinked, pages.TokenEnded, pages.FactorRemoved, pages.FactorAdded, pages.FactorRenamed,
+		pages.ProfileSaved, pages.PasswordChanged, pages.AddressAsked, pages.AddressChanged} {
 		if r.URL.RawQuery == doneQuery+string(d) {
 			return d
 		}
@@ -125,7 +131,7 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 	}
 	page := pages.Account{
 		Form: h.browser.form(v, accountPath, oauth.Secret{}), Done: doneBefore(r), User: user.Name, Email: user.Email,
-		Organisation: h.organisationName(r, user), Role: h.roleOf(user), SignOutURL: h.browser.prefix + logoutPath,
+		Organisation: h.organisationName(r, user), Role: h.roleOf(user), Groups: user.AllGroups(), SignOutURL: h.browser.prefix + logoutPath,
 	}
 	for _, a := range allowed.Applications {
 		page.Applications = append(page.Applications, pages.Application{
@@ -143,6 +149,9 @@ func (h *accountPages) accountPage(r *http.Request, v visit) (pages.Account, err
 		page.Sessions = append(page.Sessions, session)
 	}
 	if page.Identities, err = h.identitiesOf(r, user); err != nil {
+		return pages.Account{}, err
+	}
+	if page.Profile, err = h.profile.section(r, v); err != nil {
 		return pages.Account{}, err
 	}
 	if page.Factors, err = h.factors.section(r, v); err != nil {

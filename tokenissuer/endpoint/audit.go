@@ -169,3 +169,17 @@ func forClient(err error, client *store.Client) error {
 	}
 	return clientError{err, client.ID}
 }
+
+// Behind returns functions like Accepted and Refused for what happens after the response to a request.
+func (a *Audit) Behind(r *http.Request) (accepted func(string, ...zap.Field), refused func(string, error, ...zap.Field)) {
+	about := a.request(nil, r)
+	accepted = func(message string, fields ...zap.Field) {
+		a.accepted.Info(message, append(slices.Clip(about), fields...)...)
+	}
+	refused = func(message string, err error, fields ...zap.Field) {
+		e := oauth.AsError(err)
+		fields = append(append(slices.Clip(about), fields...), zap.String("error", string(e.Code)), zap.String("reason", e.Reason), zap.NamedError("cause", e.Unwrap()))
+		a.refused.Error(message, fields...)
+	}
+	return accepted, refused
+}

@@ -32,9 +32,13 @@ type visit struct {
 }
 
 // owner returns the user that a form token is bound to, so that a page made for one user cannot be submitted by another. The forms of a
-// sign-in are bound only to the browser, because another tab may have signed in since.
+// sign-in and of links are bound only to the browser, because another tab may have signed in since.
 func (v visit) owner(action string) string {
-	if v.session == nil || action == loginPath || action == factorPath || action == addFactorPath {
+	switch action {
+	case loginPath, factorPath, addFactorPath, linkPath, forgottenPath:
+		return ""
+	}
+	if v.session == nil {
 		return ""
 	}
 	return v.session.User.ID

@@ -124,7 +124,8 @@ func (h *Handler) addPages(parts *issuer.Parts, audit *Audit, methods *SignInMet
 	providers := &providerPages{signIns: parts.SignIns, audit: audit, counters: h.counters, methods: methods, browser: b, authorization: authorization, signIn: signIn}
 	authorization.signIn, authorization.consent, signIn.providers = signIn, consent, providers
 	signOut := &signOutPages{signOuts: parts.SignOuts, hosts: parts.Authorizations.Hosts, audit: audit, methods: methods, browser: b, providers: providers}
-	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, factors: &accountFactors{parts.SignIns.Factors, methods.Passkeys, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account = &accountPages{accounts: people.Accounts{Sessions: parts.Sessions}, signIns: parts.SignIns, signIn: signIn, factors: &accountFactors{parts.SignIns.Factors, methods.Passkeys, audit, b}, roles: parts.Roles, audit: audit, methods: methods, browser: b}
+	h.account.profile = &accountProfile{h.account}
 	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
 		h.routes[h.site.prefix+path] = route{name, methodsPage, serve, b.refusePage, unshared}
 	}

@@ -27,6 +27,8 @@ type signInPages struct {
 	browser       *browser
 	authorization *authorizationPages
 	providers     *providerPages
+	// links lets people set passwords; nil: nobody signs in with a password of ours.
+	links *linkPages
 }
 
 // serve serves the sign-in page and its form.
@@ -351,6 +353,7 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) (pages.SignIn, err
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.signIns.TakesUsernames(),
 	}
+	page.ForgottenURL = h.links.forgottenURL()
 	if k.client != nil {
 		page.ClientName, page.NoteFor.Client = titleOf(k.client, k.target.Host()), k.client.ID
 	}

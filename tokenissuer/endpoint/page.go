@@ -71,6 +71,10 @@ var problems = map[string]pages.ProblemCode{
 	"form_forged":               pages.Forged,
 	"device_expired":            pages.Expired,
 	oauth.ErrDecided.Reason:     pages.Decided,
+	"link_broken":               pages.LinkBroken,
+	"link_expired":              pages.LinkExpired,
+	"link_spent":                pages.LinkSpent,
+	"link_address_taken":        pages.AddressTaken,
 }
 
 func problemOf(err error, status int) pages.ProblemCode {

@@ -32,6 +32,8 @@ type MasterKey struct {
 	Requests, Devices, HostSignIns cipher.AEAD
 	// ProviderSignIns seals sign-ins that continue at an identity provider, and HalfSignIns those that lack a second factor.
 	ProviderSignIns, HalfSignIns cipher.AEAD
+	// Links seals the links with which people set a password or prove an address.
+	Links cipher.AEAD
 	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
 	// tokens of identity providers there. Challenges seals the challenges of passkeys.
 	Factors, ProviderTokens, Challenges cipher.AEAD
@@ -99,7 +101,7 @@ func newMasterKey(secret []byte) (*MasterKey, error) {
 		{&k.Requests, "authorization request"}, {&k.Devices, "device"}, {&k.HostSignIns, "host sign-in"},
 		{&k.ProviderSignIns, "sign-in at a provider"}, {&k.HalfSignIns, "sign-in without a second factor"}, {&k.Factors, "factor"},
 		{&k.ProviderTokens, "refresh token of a provider"},
-		{&k.Challenges, "challenge of a passkey"}, {&k.Mails, "mail"},
+		{&k.Challenges, "challenge of a passkey"}, {&k.Links, "link"}, {&k.Mails, "mail"},
 	} {
 		derived, err := hkdf.Key(sha256.New, secret, nil, seal.label, masterKeyBytes)
 		if err != nil {

@@ -15,6 +15,8 @@ import (
 type Registry struct {
 	Clients *clients.Registry
 	People  *Users
+	// Links let people set passwords; nil: nobody signs in with a password of ours.
+	Links *Links
 }
 
 // UseStores sets the stores of a registry that was created without them.

@@ -147,16 +147,22 @@ func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secre
 	if err != nil {
 		return err
 	}
-	factors, err := g.Families.Store.Factors(ctx, id)
+	owner, err := ownerOf(ctx, g.Families, user)
 	if err != nil {
 		return err
 	}
-	hasFactor := slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
-	hash, err := g.hash(ctx, password, passwords.Owner{Email: user.Email, HasFactor: hasFactor})
+	hash, err := g.hash(ctx, password, owner)
 	if err != nil {
 		return err
 	}
 	return g.SetPasswordHash(ctx, id, hash)
+}
+
+// ownerOf returns what passwords.Validate needs to know of a user.
+func ownerOf(ctx context.Context, fs *families.Families, user *store.User) (passwords.Owner, error) {
+	factors, err := fs.Store.Factors(ctx, user.ID)
+	hasFactor := slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
+	return passwords.Owner{Email: user.Email, HasFactor: hasFactor}, err
 }
 
 func (g *Users) hash(ctx context.Context, password oauth.Secret, owner passwords.Owner) (oauth.Secret, error) {

@@ -60,8 +60,8 @@ type User struct {
 	// together satisfy ValidateGroups.
 	ProviderGroups []string `json:"-"`
 	GroupsBy       string   `json:"-"`
-	// EmailVerifiedBy says who verified that Email belongs to the user: VerifiedByOperator, or a provider in the form of VerifiedBy;
-	// empty: it is not verified. A change of the address resets it.
+	// EmailVerifiedBy says who verified that Email belongs to the user: VerifiedByOperator, VerifiedByMail, or a provider in the form of
+	// VerifiedBy; empty: it is not verified. A change of the address resets it.
 	EmailVerifiedBy string `json:"-"`
 	// PasswordHash is an argon2id hash in PHC form, or a bcrypt hash; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret `json:"-"`
@@ -82,6 +82,9 @@ type User struct {
 
 // VerifiedByOperator is the EmailVerifiedBy of an address that an operator verified.
 const VerifiedByOperator = "operator"
+
+// VerifiedByMail is the EmailVerifiedBy of an address at which the user got a link of ours.
+const VerifiedByMail = "mail"
 
 // VerifiedBy returns the EmailVerifiedBy of an address that the named provider verified.
 func VerifiedBy(provider string) string { return "provider " + provider }

@@ -66,6 +66,8 @@ type SignIn struct {
 	// ClientName is the requesting application, or empty. NoteFor selects the operator's note about it.
 	ClientName string
 	NoteFor    NoteFor
+	// ForgottenURL is for people who have forgotten their password. It may be empty.
+	ForgottenURL string
 	// Passkey offers a sign-in with a passkey.
 	Passkey PasskeySignIn
 }
@@ -138,6 +140,14 @@ const (
 	TokenEnded Done = "token"
 	// FactorRemoved: a second factor no longer belongs to the user.
 	FactorRemoved Done = "factor"
+	// ProfileSaved: the user has changed the profile.
+	ProfileSaved Done = "profile"
+	// PasswordChanged: the user has another password.
+	PasswordChanged Done = "password"
+	// AddressAsked: a link was sent to a new address, unless another user has it.
+	AddressAsked Done = "email_sent"
+	// AddressChanged: the user has another address.
+	AddressChanged Done = "email"
 	// FactorAdded: a passkey was added to others. FactorRenamed: it has another name.
 	FactorAdded   Done = "factor_added"
 	FactorRenamed Done = "factor_renamed"
@@ -151,6 +161,9 @@ type Account struct {
 	User, Email  string
 	Organisation string
 	Role         string
+	Groups       []string
+	// Profile is what the user can change. It is nil where nobody has a password here.
+	Profile      *Profile
 	Applications []Application
 	Sessions     []Session
 	// Identities are the accounts at providers with which the user signs in. A form with the field `identity` unlinks one.
@@ -296,6 +309,14 @@ const (
 	Forged ProblemCode = "forged"
 	// Decided: this request was already answered.
 	Decided ProblemCode = "decided"
+	// LinkBroken: the link of a letter is damaged.
+	LinkBroken ProblemCode = "link_broken"
+	// LinkExpired: the link of a letter is too old.
+	LinkExpired ProblemCode = "link_expired"
+	// LinkSpent: the link of a letter was used, or its user has changed since.
+	LinkSpent ProblemCode = "link_spent"
+	// AddressTaken: the address of the link belongs to another user.
+	AddressTaken ProblemCode = "address_taken"
 	// NotFound: there is no such page.
 	NotFound ProblemCode = "not_found"
 	// NotAllowed: the method is not allowed.

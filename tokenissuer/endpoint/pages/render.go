@@ -13,7 +13,7 @@ import (
 //go:embed *.html style.css
 var files embed.FS
 
-// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, Consent, Device, DeviceDecided, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
+// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, AskLetter, UseLink, Consent, Device, DeviceDecided, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -33,7 +33,7 @@ func (Consent) failed() bool     { return false }
 
 func (Account) template() string { return "account" }
 func (Account) heading() string  { return "account.title" }
-func (a Account) failed() bool   { return a.Tokens != nil && a.Tokens.Fault != "" }
+func (a Account) failed() bool   { return a.Tokens != nil && a.Tokens.Fault != "" || a.Profile.failed() }
 
 func (SignOut) template() string { return "signout" }
 func (SignOut) failed() bool     { return false }
@@ -109,7 +109,7 @@ func (p *Pages) Brand() string { return p.brand.name }
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, AskLetter{}, UseLink{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {
@@ -199,13 +199,17 @@ func (v view) Title() (string, error) {
 func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
-func (n Notice) Mismatch() bool { return n == WrongCredentials || n == WrongCode || n == WrongUserCode }
+func (n Notice) Mismatch() bool {
+	return n == WrongCredentials || n == WrongCode || n == WrongUserCode || n == NoAddress
+}
 
 // AboutProvider reports whether a notice is about a provider.
 func (n Notice) AboutProvider() bool { return slices.Contains(ProviderNotices, n) }
 
 // Waits reports whether a notice says when to try again.
-func (n Notice) Waits() bool { return n == TooManyAttempts || n == TooManyCodes || n == Busy }
+func (n Notice) Waits() bool {
+	return n == TooManyAttempts || n == TooManyCodes || n == TooManyLetters || n == Busy
+}
 
 // Waits reports whether a problem is temporary, so that the page says when to try again.
 func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
@@ -213,7 +217,7 @@ func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
 // WayOn returns the URL of the account page for problems that end a visit; "" for others.
 func (p Problem) WayOn() string {
 	switch p.Code {
-	case Expired, Forged, Decided, NotFound:
+	case Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken:
 		return p.AccountURL
 	}
 	return ""

@@ -122,7 +122,29 @@ func samples(fill func(field string) string) map[string]Page {
 		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
 		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
-		"account empty":      Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
+		"forgotten":          AskLetter{Form: form, SignInURL: fill("sign in")},
+		"forgotten wrong":    AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
+		"forgotten paused":   AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
+		"forgotten sent":     AskLetter{Form: form, SignInURL: fill("sign in"), Sent: true},
+		"signin forgotten":   SignIn{Form: form, ForgottenURL: fill("forgotten")},
+		"link reset":         UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 12}},
+		"link invitation":    UseLink{Form: form, Purpose: "invitation", Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordTooShort}},
+		"link recovery":      UseLink{Form: form, Purpose: "recovery", Password: &Password{Email: fill("email"), MinLength: 12}, Notice: Busy},
+		"account profile": Account{
+			Form: form, User: fill("user"), Email: fill("email"), Groups: []string{fill("group")}, SignOutURL: fill("sign out"),
+			Factors: &Factors{CanAdd: true}, Tokens: &Tokens{SignIn: true},
+			Profile: &Profile{Name: fill("user"), GivenName: fill("given name"), FamilyName: fill("family name"), Locale: "de", HasMail: true, Password: &Password{Email: fill("email"), MinLength: 12}},
+		},
+		"account profile refused": Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{
+			Name: fill("user"), Wrong: true, HasMail: true, NewEmail: fill("new email"), EmailNotice: NoAddress, EmailWrong: true, PasswordNotice: Busy,
+			Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordWrong},
+		}},
+		"account profile proved":      Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Name: fill("user"), Proves: true, HasMail: true, EmailNotice: TooManyLetters, RetryAfter: time.Minute, Password: &Password{Email: fill("email"), MinLength: 8, Fault: PasswordsDiffer}}},
+		"account profile fixed":       Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Fixed: true}},
+		"account profile, no mail":    Account{Form: form, User: fill("user"), Email: fill("email"), Profile: &Profile{Password: &Password{Email: fill("email"), MinLength: 12}}},
+		"link address":                UseLink{Form: form, Purpose: "address", NewEmail: fill("new email")},
+		"link address, not signed in": UseLink{Form: form, Purpose: "address", Notice: OtherAccount, SignInURL: fill("sign in")},
+		"account empty":               Account{Form: form, User: fill("user"), Email: fill("email"), SignOutURL: fill("sign out")},
 		"formpost": FormPost{
 			URI: "https://app.example/cb?x=" + fill("uri"), ClientName: fill("client"), Fields: []Field{{"code", "c"}, {"state", fill("state")}},
 		},
@@ -164,13 +186,16 @@ func states(fill func(field string) string) map[string]Page {
 	for _, role := range []string{"admin", "group_manager", "business_manager", "member"} {
 		all["account "+role] = Account{Form: form, User: fill("user"), Email: fill("email"), Role: role}
 	}
-	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked, TokenEnded} {
+	for _, d := range []Done{ApplicationRemoved, SessionEnded, IdentityUnlinked, TokenEnded, ProfileSaved, PasswordChanged, AddressAsked, AddressChanged} {
 		all["account done "+string(d)] = Account{Form: form, Done: d, User: fill("user"), Email: fill("email")}
 	}
 	all["account tokens refused"] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: "name", New: newToken(fill("token name"), []Scope{{Name: "public"}})}}
 	all["account tokens sign-in"] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{SignIn: true}}
 	for _, f := range []string{"name", "scopes", "scope", "lifetime", "too_many", "owner", "used"} {
 		all["account token fault "+f] = Account{Form: form, User: fill("user"), Email: fill("email"), Tokens: &Tokens{Fault: f}}
+	}
+	for _, f := range []PasswordFault{PasswordTooShort, PasswordTooLong, PasswordTooCommon, PasswordIsAddress, PasswordsDiffer} {
+		all["link fault "+string(f)] = UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 8, Fault: f}}
 	}
 	for _, n := range notices {
 		all["signin "+string(n)] = SignIn{Form: form, Notice: n, RetryAfter: 2 * time.Minute, Email: fill("email"), AtProvider: fill("title")}
@@ -184,7 +209,7 @@ func states(fill func(field string) string) map[string]Page {
 var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh, WrongPasskey, UnknownPasskey, ExpiredPasskey, PasskeyNotAlone}
 
 var problemCodes = []ProblemCode{
-	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal,
+	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal, LinkBroken, LinkExpired, LinkSpent, AddressTaken,
 }
 
 // harmless fills fields with words.

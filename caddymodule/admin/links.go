@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+var linkOperations = map[string]operation{
+	"POST /oauth/invitations":         withBody(inviteUser),
+	"POST /oauth/users/{id}/recovery": withBody(recoverUser),
+}
+
+// Link is a link for a user. Who has it can set the user's password.
+type Link struct {
+	UserID    string    `json:"user_id"`
+	Email     string    `json:"email"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Mailed reports that it was mailed to the address. Otherwise Link is to be handed over.
+	Mailed bool   `json:"mailed"`
+	Link   string `json:"link,omitzero"`
+}
+
+// linkRequest is the request for a link. Mail sends it to the user.
+type linkRequest struct {
+	Mail bool `json:"mail,omitzero"`
+}
+
+var errNoPasswords = store.InvalidInput(errors.New("nobody signs in with a password of ours: there is none to set"))
+
+var errInvitedExists = store.InvalidInput(errors.New("the user exists: change it with `caddy oauth user update`, and invite it without further members"))
+
+// inviteUser makes a link with which a user sets the first password. It is mailed if there is mail. The member user of the request is the
+// user's id or address. If there is nobody with the address, the user is added first, with the other members.
+func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
+	var name string
+	if err := p.Take("user", &name); err != nil {
+		return 0, nil, malformed(err)
+	}
+	if t.Registry.Links == nil {
+		return 0, nil, errNoPasswords
+	}
+	user, err := t.Registry.People.UserNamed(r.Context(), name)
+	if errors.Is(err, store.ErrNotFound) && strings.Contains(name, "@") {
+		for _, member := range []string{"password", "password_hash", "service", "email"} {
+			if p.Has(member) {
+				return 0, nil, malformed(fmt.Errorf("an invitation has no %s", member))
+			}
+		}
+		address, err := json.Marshal(name)
+		if err != nil {
+			return 0, nil, malformed(err)
+		}
+		p["email"] = address
+		user, err = t.addUser(r, p)
+	} else if err == nil && len(p) > 0 {
+		err = errInvitedExists
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return t.giveLink(user, "user invited", func(links *people.Links) (people.MadeLink, error) { return links.Invite(r.Context(), user) })
+}
+
+// recoverUser makes a link for a user who has lost password and factors, and ends the user's sessions and tokens.
+func recoverUser(t *Target, r *http.Request, request linkRequest) (int, any, error) {
+	if t.Registry.Links == nil {
+		return 0, nil, errNoPasswords
+	}
+	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	return t.giveLink(user, "user recovery begun", func(links *people.Links) (people.MadeLink, error) {
+		return links.Recover(r.Context(), user, request.Mail)
+	})
+}
+
+// giveLink answers with a link for a user, and records it.
+func (t *Target) giveLink(user *store.User, what string, give func(*people.Links) (people.MadeLink, error)) (int, any, error) {
+	made, err := give(t.Registry.Links)
+	if err != nil {
+		return 0, nil, err
+	}
+	t.record(what, zap.String("user_id", user.ID), zap.Bool("mailed", made.Mailed))
+	view := Link{UserID: user.ID, Email: user.Email, ExpiresAt: made.Until, Mailed: made.Mailed}
+	if !made.Mailed {
+		view.Link = made.URL.Reveal()
+	}
+	return http.StatusCreated, view, nil
+}

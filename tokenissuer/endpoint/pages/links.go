@@ -1,0 +1,142 @@
+package pages
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
+)
+
+// The notices of the pages for links.
+const (
+	// NoAddress means that what was typed is no e-mail address.
+	NoAddress Notice = "no_address"
+	// TooManyLetters asks the user to wait.
+	TooManyLetters Notice = "too_many_letters"
+	// OtherAccount means that the link is for a user who is not signed in in this browser.
+	OtherAccount Notice = "other_account"
+)
+
+// AskLetter asks for the address to which a letter with a link is sent (field `email`), or says that it was sent.
+type AskLetter struct {
+	Form   Form
+	Notice Notice
+	// RetryAfter is for TooManyLetters.
+	RetryAfter time.Duration
+	// Email is what was typed.
+	Email string
+	// Sent reports that a letter was sent if the address has an account. The page does not tell whether it has.
+	Sent bool
+	// SignInURL is the sign-in page.
+	SignInURL string
+}
+
+func (AskLetter) template() string { return "letter" }
+func (a AskLetter) failed() bool   { return a.Notice.Failed() }
+func (a AskLetter) heading() string {
+	if a.Sent {
+		return "letter.sent.title"
+	}
+	return "forgotten.title"
+}
+
+// PasswordFault is why a new password is not accepted; see the texts `password_fault.*`.
+type PasswordFault string
+
+// The faults of a new password. The first four are those of package passwords.
+const (
+	PasswordTooShort  PasswordFault = "too_short"
+	PasswordTooLong   PasswordFault = "too_long"
+	PasswordTooCommon PasswordFault = "too_common"
+	PasswordIsAddress PasswordFault = "is_address"
+	// PasswordsDiffer: it was typed in two ways.
+	PasswordsDiffer PasswordFault = "differ"
+	// PasswordWrong: the present password, which is asked for beside the new one, is another.
+	PasswordWrong PasswordFault = "wrong"
+)
+
+// Password is what asks for a new password (fields `new_password` and `new_password_again`).
+type Password struct {
+	// Email is the account.
+	Email string
+	// MinLength is the minimum length in characters.
+	MinLength int
+	Fault     PasswordFault
+}
+
+// UseLink is the page of a link: it asks for a password, or for a confirmation. It changes nothing by itself.
+type UseLink struct {
+	Form Form
+	// Purpose is that of the link.
+	Purpose string
+	// Password asks for a new password; nil: for a confirmation alone.
+	Password *Password
+	Notice   Notice
+	// RetryAfter is for Busy.
+	RetryAfter time.Duration
+	// NewEmail is the address to be confirmed. SignInURL is the sign-in page, for OtherAccount.
+	NewEmail, SignInURL string
+}
+
+func (UseLink) template() string  { return "link" }
+func (l UseLink) heading() string { return "by_link." + l.Purpose + ".title" }
+func (l UseLink) failed() bool {
+	return l.Notice.Failed() || l.Password != nil && l.Password.Fault != ""
+}
+
+// IsNew reports whether the new password is at fault.
+func (f PasswordFault) IsNew() bool { return f != "" && f != PasswordWrong }
+
+// newPassword is the data of the template that asks for a new password.
+type newPassword struct {
+	words.Catalogue
+	Password *Password
+}
+
+// NewPassword returns the data of the template new_password.
+func (v view) NewPassword(p *Password) newPassword { return newPassword{v.Catalogue, p} }
+
+// MinLength says how long the password must be.
+func (n newPassword) MinLength() string { return n.count("password.words") }
+
+// PasswordFault says why the password was not accepted.
+func (n newPassword) PasswordFault() (string, error) {
+	key := "password_fault." + string(n.Password.Fault)
+	if _, err := n.Text(key); err != nil {
+		return "", err
+	}
+	return n.count(key), nil
+}
+
+func (n newPassword) count(key string) string {
+	return n.Fill(key, "{count}", strconv.Itoa(n.Password.MinLength))
+}
+
+// Profile is the part of the account page about the user. The field `change` of a form is `profile`, `email` or `password`.
+type Profile struct {
+	// Fixed reports that the profile is kept elsewhere and cannot be changed here.
+	Fixed bool
+	// Name, GivenName, FamilyName and Locale are the values of the fields `profile_name`, `given_name`, `family_name` and `locale`.
+	Name, GivenName, FamilyName, Locale string
+	// Wrong reports that they could not be saved.
+	Wrong bool
+	// Password asks for a new password; nil: the user has none here.
+	Password *Password
+	// Proves reports that the user has just proved a second factor. Otherwise the forms for the address and the password ask for the present
+	// password (field `present_password`).
+	Proves bool
+	// HasMail reports that the address can be changed (field `new_email`), and NewEmail is what was typed.
+	HasMail  bool
+	NewEmail string
+	// EmailNotice is why the address was not accepted. EmailWrong reports that the password beside it is wrong.
+	EmailNotice Notice
+	EmailWrong  bool
+	// PasswordNotice is why the password was not checked, and RetryAfter when to try again.
+	PasswordNotice Notice
+	RetryAfter     time.Duration
+}
+
+// failed reports whether a form was not accepted.
+func (p *Profile) failed() bool {
+	return p != nil && (p.Wrong || p.EmailNotice != "" || p.EmailWrong || p.PasswordNotice != "" || p.Password != nil && p.Password.Fault != "")
+}
