@@ -55,8 +55,8 @@ func TestBrowserFlow(t *testing.T) {
 	runScript(t, "browser-flow.mjs", given)
 }
 
-// looksSite throttles sign-ins after three failures and has an application with long names.
-var looksSite = strings.NewReplacer("login off", "login 3/1m per account", "client house {", `totp
+// looksSite throttles sign-ins after three failures and has an application with long names. It is at localhost, where there are passkeys.
+var looksSite = strings.NewReplacer("http://ADDR", "http://localhost:TCPPORT", "login off", "login 3/1m per account", "client house {", `totp
 		client tv {
 			name "Acme television"
 			type public
@@ -79,6 +79,7 @@ func TestBrowserLooks(t *testing.T) {
 	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
 	check(t, err)
 	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
+	given["issuer"] = strings.Replace(g.url, "127.0.0.1", "localhost", 1)
 	runScript(t, "browser-looks.mjs", given)
 	if strings.Contains(g.logs(), "/favicon.ico") {
 		t.Error("a page made the browser ask the site for an icon")

@@ -92,7 +92,7 @@ func TestE31MailTestSaysWhatTheServerSays(t *testing.T) {
 	if p := server.Next(t).Parse(t); !strings.Contains(p.Subject, "a test") {
 		t.Errorf("%q", p.Subject)
 	}
-	if out, err := s.run("", "mail", "test", "eve@acme.example"); err == nil || !strings.Contains(out, "550 nobody of that name") {
+	if out, err := s.run("", "mail", "test", "eve@acme.example"); err == nil || !strings.Contains(out, "550 5.1.1 nobody of that name") {
 		t.Errorf("%q, %v", out, err)
 	}
 	if _, err := s.run("", "mail", "test", "Ada <ada@acme.example>"); err == nil || !strings.Contains(err.Error(), "write it as ada@example.com") {

@@ -431,6 +431,21 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{userMembers(`"address":{"city":"Berlin"},"password_hash":"` + adaHash + `"`), `unknown field "city"`},
 		},
 	},
+	"mail": {
+		lines: []refusal{
+			{"mail", `wrong argument count or unexpected line ending after 'mail', at Caddyfile:3`},
+			{"mail smtp.example.com {\nfrom id@example.com\n}", `mail: "smtp.example.com" is no mail server: write it as smtp://smtp.example.com:587, or with smtps and port 465, at Caddyfile:3`},
+			{"mail smtp://u:hunter2@m.example {\nfrom id@example.com\n}", `mail: the URL of the mail server has no credentials: write them as user and password, at Caddyfile:3`},
+			{"mail smtp://m.example", `mail: from is missing, at Caddyfile:3`},
+			{"mail smtp://m.example {\nfrom Acme\n}", `mail: from "Acme" is no sender: write it as "Acme <id@example.com>", at Caddyfile:3`},
+			{"mail smtp://m.example {\nfrom id@example.com\nuser u\n}", `mail: give both user and password, or neither, at Caddyfile:3`},
+			{"mail smtp://m.example {\nfrom id@example.com\nuser u\npassword \"\"\n}", `the value is empty; is a variable unset?, at Caddyfile:6`},
+			{"mail smtp://m.example {\nfrom id@example.com\nuser u\npassword hunter2\ninsecure\n}", `mail: the password would be sent in the clear: take insecure away, or user and password, at Caddyfile:3`},
+			{"mail smtp://m.example {\nfrom id@example.com\ntimeout 1h\n}", `mail: timeout: use at most 2m0s, at Caddyfile:3`},
+			{"mail smtp://m.example {\nfrom id@example.com\nstarttls off\n}", `unknown mail option "starttls", at Caddyfile:5`},
+			{"mail smtp://m.example {\nfrom id@example.com\n}\nmail smtp://n.example", `mail is set twice, at Caddyfile:6`},
+		},
+	},
 	"sign_in": {
 		lines: []refusal{
 			{"sign_in {\nfacebook f\n}", `unknown sign_in option "facebook", at Caddyfile:4`},

@@ -118,9 +118,9 @@ func promises(root string) ([]promise, error) {
 }
 
 var (
-	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|[TAMGKFSPQUVW])(\d+)(?:To(?:TM|[TAMGKFSPQUVW])?(\d+))?`)
-	rowInText = regexp.MustCompile(`\(((?:TM|[TAMGKFSPQUVW])\d+(?:, (?:TM|[TAMGKFSPQUVW])\d+)*)\)`)
-	rowsAbove = regexp.MustCompile(`^(?:TM|[TAMGKFSPQUVW])\d+(?:, (?:TM|[TAMGKFSPQUVW])\d+)*: `)
+	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|[TADEMGKFSPQUVW])(\d+)(?:To(?:TM|[TADEMGKFSPQUVW])?(\d+))?`)
+	rowInText = regexp.MustCompile(`\(((?:TM|[TADEMGKFSPQUVW])\d+(?:, (?:TM|[TADEMGKFSPQUVW])\d+)*)\)`)
+	rowsAbove = regexp.MustCompile(`^(?:TM|[TADEMGKFSPQUVW])\d+(?:, (?:TM|[TADEMGKFSPQUVW])\d+)*: `)
 	sentence  = regexp.MustCompile(`(?s)^.*?[.?!](?:\s|$)`)
 	// A sentence ends before a capital letter, a quoted name or a digit.
 	begins = regexp.MustCompile("^[A-Z`\"0-9(]")

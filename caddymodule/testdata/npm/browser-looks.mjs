@@ -8,6 +8,7 @@ import { join } from 'node:path'
 
 import { arrive, ask, close, press, redeem, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
+import { authenticator } from './passkey.mjs'
 
 const { issuer, screenshots, pictures, ada, bob } = given
 const { conf, spa, portal, long } = given.clients
@@ -18,16 +19,17 @@ const refusals = /status of 4\d\d/ // what the console says of the pages that ar
 async function signIn(page, { email, password }) {
   await page.fill('#email', email)
   await page.fill('#password', password)
-  await press(page, 'button.primary')
+  await press(page, 'form:has(#password) button')
 }
 
 async function types(page, code) {
   await page.fill('#code', code)
-  await press(page, 'button.primary')
+  await press(page, 'form:has(#code) button')
 }
 
 // What the authenticator of a person shows (RFC 6238), some periods from now.
 let secret
+let device
 function totp(key, periods = 0) {
   const bits = [...key.replaceAll(' ', '')].map((c) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('')
   const counter = Buffer.alloc(8)
@@ -76,6 +78,38 @@ const states = {
   'account-factor-removed': async (page) => {
     await types(page, totp(secret, 1)) // a code is good for one use
     await press(page, '#factors ~ ul button')
+  },
+  'passkey-add': (page) => press(page, 'button[value=add_passkey]'),
+  'passkey-add-failed': async (page) => {
+    await page.evaluate(() => { navigator.credentials.create = () => Promise.reject(new DOMException('', 'NotAllowedError')) })
+    await page.click('#passkey button')
+    await page.waitForSelector('#passkey-failed:not([hidden])')
+  },
+  'passkey-codes': async (page) => {
+    device = await authenticator(page)
+    await page.reload()
+    await device.touched(() => press(page, '#passkey button'))
+  },
+  'account-passkeys': async (page) => {
+    await press(page, 'a.primary')
+    await page.click('summary')
+  },
+  'passkey-factor': async (page) => {
+    await page.goto(`${issuer}/oauth/login?switch=1`)
+    await signIn(page, bob)
+  },
+  'account-passkey-removed': async (page) => {
+    await device.touched(() => press(page, '#passkey button'))
+    await press(page, '#factors ~ ul button[name=factor]')
+  },
+  'sign-in-passkey-refused': async (page) => {
+    await page.goto(`${issuer}/oauth/login?switch=1`)
+    await page.evaluate(() => {
+      const form = document.getElementById('passkey')
+      form.elements.passkey.value = 'forged'
+      form.submit()
+    })
+    await page.waitForSelector('#notice')
   },
   'sign-in-again': (page) => page.goto(ask(portal, { prompt: 'login', login_hint: ada.email }).url),
   consent: async (page) => {

@@ -126,7 +126,7 @@ const isOurs = (url) => url.startsWith('data:') || ours.includes(new URL(url).or
 export async function signIn(page, { email, password }) {
   await page.getByLabel('E-mail address').fill(email)
   await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
 }
 
 export const allow = (page) => page.getByRole('button', { name: 'Allow' }).click()

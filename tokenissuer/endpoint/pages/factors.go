@@ -4,7 +4,6 @@ import (
 	_ "embed" // the script
 	"encoding/base64"
 	"html/template"
-	"strings"
 	"time"
 )
 
@@ -34,8 +33,8 @@ const (
 var passkeyScript string
 
 // scriptFor returns the script of a page with that content for it, or "".
-func scriptFor(content ...string) template.JS {
-	if strings.Join(content, "") == "" {
+func scriptFor(content string) template.JS {
+	if content == "" {
 		return ""
 	}
 	return template.JS(passkeyScript) //nolint:gosec // our own file
@@ -139,12 +138,9 @@ type Factors struct {
 }
 
 // Script returns the script, if the browser is told which passkeys exist.
-func (f Factors) Script() template.JS { return scriptFor(f.Accepted) }
-
-// Script returns that of the section with the second factors.
 func (a Account) Script() template.JS {
 	if a.Factors == nil {
 		return ""
 	}
-	return a.Factors.Script()
+	return scriptFor(a.Factors.Accepted)
 }

@@ -32,11 +32,18 @@ func digestSource(content []byte) string {
 // scripted is a page that may have a script. Script returns "" if it has none.
 type scripted interface{ Script() template.JS }
 
+func scriptOf(page Page) template.JS {
+	if s, ok := page.(scripted); ok {
+		return s.Script()
+	}
+	return ""
+}
+
 // PolicyOf is like ContentSecurityPolicy for a page of this package. It allows the page's script, and no other.
 func (p *Pages) PolicyOf(page Page, formTargets ...string) string {
 	value := p.ContentSecurityPolicy(formTargets...)
-	if s, ok := page.(scripted); ok && s.Script() != "" {
-		value += "; script-src " + digestSource([]byte(s.Script()))
+	if script := scriptOf(page); script != "" {
+		value += "; script-src " + digestSource([]byte(script))
 	}
 	return value
 }

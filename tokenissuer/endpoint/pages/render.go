@@ -177,6 +177,9 @@ func (v view) InWords(scopes []Scope) []Scope {
 // Style returns the style sheet.
 func (v view) Style() template.CSS { return v.pages.style }
 
+// Script returns the page's script, or "".
+func (v view) Script() template.JS { return scriptOf(v.Page) }
+
 // Heading returns the page's h1.
 func (v view) Heading() (string, error) { return v.Text(v.Page.heading()) }
 
