@@ -123,7 +123,7 @@ func TestW25AHostAsksForAFactorToAdd(t *testing.T) {
 
 // TestW26WithoutFactorsNobodyGoesRoundInCircles: `require acr 2` at a host of an issuer without `totp` → 401 and no redirect, however often.
 func TestW26WithoutFactorsNobodyGoesRoundInCircles(t *testing.T) {
-	g := startHosts(t, vaultHosts("")...)
+	g := startHosts(t, vaultHosts("passkeys off")...)
 	v := g.visitor(t)
 	vault := g.at("wiki", "/pages/vault/1")
 	for range 2 {

@@ -175,7 +175,7 @@ func TestMetricsTellTheState(t *testing.T) {
 		`gatehouse_keys{state="refused"}`: 0, `gatehouse_signing_keys{algorithm="ES256"}`: 1,
 		"gatehouse_clock_skew_seconds": 0, "gatehouse_verified_tokens": 1,
 		`gatehouse_stored_rows{table="clients"}`: 0, `gatehouse_stored_rows{table="families"}`: 0, `gatehouse_stored_rows{table="requests"}`: 0,
-		`gatehouse_stored_rows{table="revocations"}`: 0, `gatehouse_stored_rows{table="users"}`: 0,
+		`gatehouse_stored_rows{table="revocations"}`: 0, `gatehouse_stored_rows{table="users"}`: 0, `gatehouse_stored_rows{table="mails"}`: 0,
 	} {
 		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s is %v (there: %v), want %v", name, got, ok, want)

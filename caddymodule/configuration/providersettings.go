@@ -33,13 +33,13 @@ type ProviderSettings struct {
 	LDAP   *ldap.Settings
 }
 
-// Kind returns the kind of the provider, as in JSON.
 // The bounds of Recheck.
 const (
 	minRecheck = time.Minute
 	maxRecheck = 7 * store.Day
 )
 
+// Kind returns the kind of the provider, as in JSON.
 func (p *ProviderSettings) Kind() string {
 	switch {
 	case p.GitHub != nil:
