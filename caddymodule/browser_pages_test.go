@@ -57,6 +57,10 @@ func TestBrowserFlow(t *testing.T) {
 
 // looksSite throttles sign-ins after three failures and has an application with long names. It is at localhost, where there are passkeys.
 var looksSite = strings.NewReplacer("http://ADDR", "http://localhost:TCPPORT", "login off", "login 3/1m per account", "client house {", `totp
+		mail smtp://127.0.0.1:9 {
+			from id@acme.example
+			insecure
+		}
 		client tv {
 			name "Acme television"
 			type public
@@ -80,6 +84,14 @@ func TestBrowserLooks(t *testing.T) {
 	check(t, err)
 	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
 	given["issuer"] = strings.Replace(g.url, "127.0.0.1", "localhost", 1)
+	links := make(map[string]string)
+	for _, language := range []string{"en", "de"} {
+		address := "zoe-" + language + "@acme.example"
+		g.ok("user", "add", "--email", address, "--name", "Zoe", "--org", "acme")
+		link, _, _ := strings.Cut(g.ok("user", "recover", address), "\n")
+		links[language] = link
+	}
+	given["links"] = links
 	runScript(t, "browser-looks.mjs", given)
 	if strings.Contains(g.logs(), "/favicon.ico") {
 		t.Error("a page made the browser ask the site for an icon")

@@ -10,7 +10,7 @@ import { arrive, ask, close, press, redeem, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
 import { authenticator } from './passkey.mjs'
 
-const { issuer, screenshots, pictures, ada, bob } = given
+const { issuer, screenshots, pictures, ada, bob, links } = given
 const { conf, spa, portal, long } = given.clients
 const phone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1'
 const refusals = /status of 4\d\d/ // what the console says of the pages that are errors
@@ -44,6 +44,12 @@ async function allowed(page, client, person) {
   if (person) await signIn(page, person)
   await page.click('button[value=allow]')
   return redeem(request, await arrive(page, request))
+}
+
+// choose fills in a new password twice.
+async function choose(page, password) {
+  for (const field of await page.locator('input[autocomplete=new-password]').all()) await field.fill(password)
+  await press(page, 'form:has(input[autocomplete=new-password]) button.primary')
 }
 
 // deviceURL returns the page that a television shows as a QR code.
@@ -111,6 +117,26 @@ const states = {
     })
     await page.waitForSelector('#notice')
   },
+  forgotten: async (page) => {
+    await page.goto(`${issuer}/oauth/login?switch=1`)
+    await press(page, 'a[href*=forgotten]')
+  },
+  'forgotten-sent': async (page) => {
+    await page.fill('#email', 'nobody@acme.example')
+    await press(page, 'button.primary')
+  },
+  link: async (page) => page.goto(links[await page.locator('html').getAttribute('lang')]),
+  'link-too-short': async (page) => {
+    await choose(page, 'short')
+    await page.waitForSelector('[role=alert]')
+  },
+  'account-own': (page) => choose(page, 'a horse, a battery, a staple'),
+  'account-own-refused': async (page) => {
+    await page.fill('#profile-name', 'x'.repeat(300))
+    await press(page, 'button[value=profile]')
+    await page.waitForSelector('[role=alert]')
+  },
+  'link-spent': async (page) => page.goto(links[await page.locator('html').getAttribute('lang')]),
   'sign-in-again': (page) => page.goto(ask(portal, { prompt: 'login', login_hint: ada.email }).url),
   consent: async (page) => {
     await page.goto(ask(portal, { scope: 'public trusted orders.read refresh_token', prompt: 'login' }).url)
