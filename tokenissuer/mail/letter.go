@@ -14,10 +14,9 @@ type Kind string
 
 // The kinds of letters. Those with a link need Letter.Link and Letter.Until.
 const (
-	Reset        Kind = "reset"        // a link to choose a new password
-	Invitation   Kind = "invitation"   // a link to choose the first password
-	Recovery     Kind = "recovery"     // an operator's link for a user who has lost everything
-	Registration Kind = "registration" // a link to finish a registration
+	Reset      Kind = "reset"      // a link to choose a new password
+	Invitation Kind = "invitation" // a link to choose the first password
+	Recovery   Kind = "recovery"   // an operator's link for a user who has lost everything
 	// AddressConfirm has a link, to the new address. AddressChanged is the note to the old one; Detail is the new address.
 	AddressConfirm Kind = "address_confirm"
 	AddressChanged Kind = "address_changed"
@@ -35,14 +34,14 @@ const (
 
 // Kinds are all kinds.
 var Kinds = []Kind{
-	Reset, Invitation, Recovery, Registration, AddressConfirm, AddressChanged, PasswordChanged, FactorAdded, FactorRemoved, RecoveryCodesReplaced,
+	Reset, Invitation, Recovery, AddressConfirm, AddressChanged, PasswordChanged, FactorAdded, FactorRemoved, RecoveryCodesReplaced,
 	RecoveryCodeUsed, Test,
 }
 
 // HasLink reports whether letters of the kind have a link.
 func (k Kind) HasLink() bool {
 	switch k {
-	case Reset, Invitation, Recovery, Registration, AddressConfirm:
+	case Reset, Invitation, Recovery, AddressConfirm:
 		return true
 	}
 	return false
