@@ -138,7 +138,7 @@ func (s *auditScan) messageOf(f auditFunction, call *ast.CallExpr) int {
 			return i
 		}
 	}
-	if i, ok := s.sinks[f.pkg+"."+name]; ok && !strings.HasSuffix(strings.ToLower(receiver), "counters") {
+	if i, ok := s.sinks[f.pkg+"."+name]; ok && !strings.HasSuffix(strings.ToLower(receiver), "counters") && !strings.HasSuffix(receiver, "passkeys") {
 		return i
 	}
 	return -1

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,6 +42,9 @@ func newRechecks(s *service, o *others) (list []*recheck) {
 	return list
 }
 
+// recheckRetry is when a round that was given up goes on.
+const recheckRetry = 5 * time.Minute
+
 // maxRecheckPoll is how long the start of a round may be late.
 const maxRecheckPoll = time.Minute
 
@@ -69,20 +73,27 @@ func (r *recheck) run() {
 // once runs a round, if none was begun within the interval.
 func (r *recheck) once() {
 	s := r.service
-	ctx, now := s.life.ctx, s.node.StoreTime()
-	due, err := s.node.Store().Housekeeping.Lease(ctx, "recheck "+r.Provider, oauth.NewID(), now.Add(r.every), now)
+	ctx, holder := s.life.ctx, oauth.NewID()
+	lease := func(ctx context.Context, length time.Duration) (bool, error) {
+		now := s.node.StoreTime()
+		return s.node.Store().Housekeeping.Lease(ctx, "recheck "+r.Provider, holder, now.Add(length), now)
+	}
+	due, err := lease(ctx, r.every)
 	if err == nil && !due {
 		return
 	}
 	var t signin.Tally
 	if err == nil {
-		t, err = r.Round(ctx)
+		r.Leads = func(ctx context.Context) (bool, error) { return lease(ctx, r.every) } // a round may take longer than the interval
+		if t, err = r.Round(ctx); err != nil && ctx.Err() == nil {
+			_, _ = lease(ctx, min(r.every, recheckRetry)) // otherwise it is made up for at the next round
+		}
 	}
 	fields := []zap.Field{zap.String("provider", r.Provider), zap.Int("asked", t.Asked), zap.Int("left", t.Left)}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.logger.Warn("a provider does not say what has become of its people, whose sessions go on: it is asked again after the interval", append(fields, zap.Error(err))...)
+		s.logger.Warn("a provider does not say what has become of its people, whose sessions go on; not all were asked about, and it goes on there in a while", append(fields, zap.Error(err))...)
 	case t.WithoutToken > 0:
 		s.logger.Warn("people signed in at a provider without a refresh token, so that it cannot be asked what has become of them",
 			append(fields, zap.Int("without_token", t.WithoutToken), zap.NamedError("cause", signin.ErrNoToken))...)

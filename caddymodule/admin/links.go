@@ -55,6 +55,9 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 				return 0, nil, malformed(fmt.Errorf("an invitation has no %s", member))
 			}
 		}
+		if name, err = people.CheckNewEmail(name); err != nil {
+			return 0, nil, store.InvalidInput(err)
+		}
 		if p["email"], err = json.Marshal(name); err != nil {
 			return 0, nil, malformed(err)
 		}
@@ -85,10 +88,12 @@ func recoverUser(t *Target, r *http.Request, request linkRequest) (int, any, err
 // giveLink answers with a link for a user, and records it.
 func (t *Target) giveLink(user *store.User, what string, give func(*people.Links) (people.MadeLink, error)) (int, any, error) {
 	made, err := give(t.Registry.Links)
+	if made.User != nil { // a letter that could not be queued does not undo what was done before
+		t.record(what, zap.String("user_id", user.ID), zap.Bool("mailed", made.Mailed && err == nil))
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record(what, zap.String("user_id", user.ID), zap.Bool("mailed", made.Mailed))
 	view := Link{UserID: user.ID, Email: user.Email, ExpiresAt: made.Until, Mailed: made.Mailed}
 	if !made.Mailed {
 		view.Link = made.URL.Reveal()

@@ -48,6 +48,7 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	r = uninterrupted(r)
 	nonce, err := h.browser.checkForm(r, v, f, accountPath)
 	switch {
 	case err != nil:

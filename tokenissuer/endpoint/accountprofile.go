@@ -156,14 +156,9 @@ func (h *accountProfile) askAddress(w http.ResponseWriter, r *http.Request, v vi
 		return h.show(w, r, v, http.StatusOK, page)
 	}
 	l, user := h.linkPages(), v.session.User
-	if err := l.reserve(r, email); oauth.AsError(err).Code == oauth.RateLimited {
-		return refused(err, pages.TooManyLetters)
-	} else if err != nil {
-		return err
-	}
 	sent, failed := h.account.audit.Behind(r)
 	languages := strings.Join(r.Header["Accept-Language"], ", ")
-	err = l.after(r, func(ctx context.Context) {
+	err = l.after(r, email, func(ctx context.Context) {
 		switch mailed, err := l.links.AskAddress(ctx, user, email, languages); {
 		case err != nil:
 			failed("letter not sent", err, zap.String("subject", user.ID))
@@ -171,6 +166,9 @@ func (h *accountProfile) askAddress(w http.ResponseWriter, r *http.Request, v vi
 			sent("letter sent", zap.String("subject", user.ID), zap.String("kind", "address"))
 		}
 	})
+	if oauth.AsError(err).Code == oauth.RateLimited {
+		return refused(err, pages.TooManyLetters)
+	}
 	if err != nil {
 		return err
 	}
@@ -212,7 +210,14 @@ func (h *accountProfile) changePassword(w http.ResponseWriter, r *http.Request, 
 	h.account.audit.Accepted(r, "password set", zap.String("subject", user.ID))
 	who := signin.AfterLink(user, h.account.browser.sessions.Families.Now())
 	if signIn := v.session.Family.SignIn; signIn.Proof.ACR == oauth.TwoFactorACR {
-		who.AuthTime, who.Proof = signIn.Time, signIn.Proof
+		who.AuthTime, who.Proof, who.Provider = signIn.Time, signIn.Proof, signIn.Provider
+	}
+	demand, err := h.account.signIns.Factors.DemandOf(r.Context(), who, false)
+	switch {
+	case err != nil:
+		return err
+	case demand != signin.NothingMore: // the session that ended was older than the factor, or came of a provider
+		return h.account.signIn.proceed(w, r, v, pending{}, who, nonce)
 	}
 	session, err := h.account.signIn.openSession(w, r, v, who, nonce)
 	if err != nil {

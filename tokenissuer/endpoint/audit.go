@@ -38,7 +38,7 @@ const (
 // overloads are the refusals caused by overload.
 var overloads = []*oauth.Error{
 	oauth.ErrVerificationBusy, oauth.ErrIntrospectionBusy, oauth.ErrHashingBusy, oauth.ErrDocumentAway, oauth.ErrDocumentBusy,
-	oauth.ErrDocumentThrottled, oauth.ErrRegistrationFull,
+	oauth.ErrDocumentThrottled, oauth.ErrRegistrationFull, errLettersBusy,
 }
 
 // NewAudit returns an Audit that writes to logger. address returns the client's address, which trusted proxies may supply.

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"time"
@@ -122,4 +123,10 @@ func (b *browser) isRecent(s *signin.Session) bool {
 // in since.
 func (b *browser) signInFor(w http.ResponseWriter, section string) {
 	seeOther(w, b.url(loginPath, oauth.NewSecret(section)))
+}
+
+// uninterrupted returns the request with a context that does not end when the client hangs up. Otherwise someone who hangs up at the right
+// moment could keep a change from being recorded in the audit log, and its owner from being told.
+func uninterrupted(r *http.Request) *http.Request {
+	return r.WithContext(context.WithoutCancel(r.Context()))
 }

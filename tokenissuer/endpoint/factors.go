@@ -120,6 +120,7 @@ func (h *factorPages) open(w http.ResponseWriter, r *http.Request, path string) 
 
 // serveFactor serves the page that asks for a factor.
 func (h *factorPages) serveFactor(w http.ResponseWriter, r *http.Request) error {
+	r = uninterrupted(r)
 	v, half, f, done, err := h.open(w, r, factorPath)
 	if err != nil || done {
 		return err
@@ -193,6 +194,7 @@ func (h *factorPages) factorPage(r *http.Request, v visit, half halfway) (page p
 
 // serveEnrolment serves the page on which a user adds a passkey or an authenticator.
 func (h *factorPages) serveEnrolment(w http.ResponseWriter, r *http.Request) error {
+	r = uninterrupted(r)
 	v, half, f, done, err := h.open(w, r, addFactorPath)
 	switch {
 	case err != nil || done:

@@ -95,16 +95,9 @@ func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error
 		page.Notice = pages.NoAddress
 		return h.browser.show(w, r, http.StatusOK, "", page)
 	}
-	if err := h.reserve(r, email); oauth.AsError(err).Code == oauth.RateLimited {
-		page.Notice, page.RetryAfter = pages.TooManyLetters, oauth.AsError(err).RetryAfter
-		h.audit.Refused(r, "letter refused", err)
-		return h.browser.show(w, r, answers.SetStatusHeaders(w, err), "", page)
-	} else if err != nil {
-		return err
-	}
 	sent, failed := h.audit.Behind(r)
 	languages := strings.Join(r.Header["Accept-Language"], ", ")
-	err = h.after(r, func(ctx context.Context) {
+	err = h.after(r, email, func(ctx context.Context) {
 		switch user, err := h.links.Forgotten(ctx, email, languages); {
 		case err != nil:
 			failed("letter not sent", err)
@@ -112,6 +105,11 @@ func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error
 			sent("letter sent", zap.String("subject", user.ID), zap.String("kind", "reset"))
 		}
 	})
+	if oauth.AsError(err).Code == oauth.RateLimited {
+		page.Notice, page.RetryAfter = pages.TooManyLetters, oauth.AsError(err).RetryAfter
+		h.audit.Refused(r, "letter refused", err)
+		return h.browser.show(w, r, answers.SetStatusHeaders(w, err), "", page)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,17 +117,12 @@ func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error
 	return h.browser.show(w, r, http.StatusOK, "", page)
 }
 
-// reserve counts a letter to an address.
-func (h *linkPages) reserve(r *http.Request, email string) error {
-	fs := h.browser.sessions.Families
-	return fs.Limits.ReserveLetter(r.Context(), email, h.audit.Address(r), fs.Now())
-}
-
 // errLettersBusy refuses a letter while many are being written.
 var errLettersBusy = oauth.Unavailable("letters_busy", nil)
 
-// after does work that the response does not wait for.
-func (h *linkPages) after(r *http.Request, work func(context.Context)) error {
+// after counts a letter to an address and does work for it that the response does not wait for. The error is rate_limited after too many
+// letters, and errLettersBusy while many are being written: then this one is not counted.
+func (h *linkPages) after(r *http.Request, email string, work func(context.Context)) error {
 	select {
 	case h.behind <- struct{}{}:
 	default:
@@ -140,8 +133,14 @@ func (h *linkPages) after(r *http.Request, work func(context.Context)) error {
 		<-h.behind
 		return err
 	}
+	end := func() { leave(); <-h.behind }
+	fs := h.browser.sessions.Families
+	if err := fs.Limits.ReserveLetter(r.Context(), email, h.audit.Address(r), fs.Now()); err != nil {
+		end()
+		return err
+	}
 	go func() {
-		defer func() { leave(); <-h.behind }()
+		defer end()
 		work(ctx)
 	}()
 	return nil
@@ -149,6 +148,7 @@ func (h *linkPages) after(r *http.Request, work func(context.Context)) error {
 
 // serveLink serves the page of a link, which changes nothing, and its form, which uses the link. The link works in every browser.
 func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
+	r = uninterrupted(r)
 	v, err := h.browser.visitOf(w, r)
 	if err != nil {
 		return err

@@ -15,6 +15,9 @@ import (
 // GiveUpAfter is how long a letter waits for a mail server that does not take it, unless its link expires before.
 const GiveUpAfter = 24 * time.Hour
 
+// maxLanguages is how many bytes of a letter's Languages count.
+const maxLanguages = 200
+
 // waiting bounds the queue. One person cannot fill it.
 var waiting = store.MailLimits{All: 10_000, PerAddress: 20}
 
@@ -48,6 +51,7 @@ func (p *Post) Send(ctx context.Context, l Letter) error {
 	if l.At.IsZero() {
 		l.At = now
 	}
+	l.Languages = l.Languages[:min(len(l.Languages), maxLanguages)]
 	if err := l.check(); err != nil {
 		return oauth.AsError(fmt.Errorf("sending a letter: %w", err))
 	}

@@ -3,6 +3,7 @@ package mail
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +19,10 @@ const (
 	// maxSending is the number of letters that a node sends at a time.
 	maxSending = 8
 
-	// MaxTimeout is the longest time that an attempt of a Sender may take. claim is how long a node holds a letter; it is longer.
+	// MaxTimeout is the longest time that a Sender may take until the server has the message, and again until it has accepted it. claim is how
+	// long a node holds a letter; it is longer.
 	MaxTimeout = 2 * time.Minute
-	claim      = MaxTimeout + time.Minute
+	claim      = 2*MaxTimeout + time.Minute
 
 	// firstRetry doubles with each attempt, to maxRetry at most.
 	firstRetry = 10 * time.Second
@@ -165,7 +167,7 @@ func (w *Worker) send(ctx context.Context, m store.Mail) {
 		result.Outcome, err = GivenUp, errors.New("it has waited too long, or its link has expired")
 		result.Attempts--
 	default:
-		attempt, cancel := context.WithTimeout(ctx, MaxTimeout)
+		attempt, cancel := context.WithTimeout(ctx, 2*MaxTimeout)
 		_, err = w.Sender.Send(attempt, w.Writer.Write(m, letter))
 		cancel()
 		switch {
@@ -188,13 +190,27 @@ func (w *Worker) send(ctx context.Context, m store.Mail) {
 	if result.Outcome == Failed && !next.Before(m.ExpiresAt) {
 		result.Outcome = GivenUp
 	}
-	result.Err = err
+	if err != nil {
+		result.Err = told(err, letter.Link)
+	}
 	w.Report(result)
 	if result.Outcome == Failed {
 		w.failed(w.Post.Store.PostponeMail(step, m, next))
 		return
 	}
 	w.failed(w.Post.Store.DropMail(step, m.ID))
+}
+
+// maxTold bounds what a server's answer adds to a log, in bytes.
+const maxTold = 500
+
+// told returns an error as it may be logged: a server can quote the letter, with its link.
+func told(err error, link string) error {
+	text := err.Error()
+	if link != "" {
+		text = strings.ReplaceAll(text, link, "(link)")
+	}
+	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxTold)], ""))
 }
 
 // pause returns the time to wait after the n-th failed attempt.

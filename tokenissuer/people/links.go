@@ -3,8 +3,10 @@ package people
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
@@ -75,7 +77,7 @@ func (l *Links) Invite(ctx context.Context, user *store.User) (MadeLink, error) 
 }
 
 // Recover makes a link with which a user who has lost everything sets a password and loses the second factors. It ends every session and
-// token of the user at once. The factors stay until the link is used: until then the earlier password alone is not enough.
+// token of the user at once, and every earlier link, and makes the earlier password worthless. The factors stay until the link is used.
 func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (MadeLink, error) {
 	if err := checkOwner(user); err != nil {
 		return MadeLink{}, err
@@ -84,6 +86,22 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 		return MadeLink{}, errNoMail
 	}
 	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
+		return MadeLink{}, err
+	}
+	unknown := passwords.Hash(oauth.NewSecret(rand.Text() + rand.Text()))
+	change := store.UserChange{Edit: func(u *store.User) error {
+		if !u.PasswordHash.IsEmpty() {
+			u.PasswordHash = unknown
+		}
+		return nil
+	}}
+	err := l.Users.endUser(ctx, user.ID, func(end store.Ending) ([]store.Revocation, error) {
+		return l.Users.Stored.ChangeUser(ctx, user.ID, change, end)
+	})
+	if err != nil {
+		return MadeLink{}, err
+	}
+	if user, err = l.Users.User(ctx, user.ID); err != nil { // in its new version
 		return MadeLink{}, err
 	}
 	return l.give(ctx, signin.NewLink(signin.RecoveryLink, user), user, mail.Recovery, mails)
@@ -178,26 +196,28 @@ func (l *Links) SetPassword(ctx context.Context, opened OpenedLink, password oau
 		}
 		return nil
 	}}
-	user, err := l.replacePassword(ctx, opened.Owner, opened.UserID, password, address, change)
-	if err == nil && !opened.User.PasswordHash.IsEmpty() { // otherwise it is the first one
-		l.Users.Post.Notify(ctx, user, mail.PasswordChanged, "")
-	}
-	return user, err
+	return l.replacePassword(ctx, opened.Owner, opened.UserID, password, address, change)
 }
 
-// replacePassword sets a password within a change of its owner, and returns the user after it.
+// replacePassword sets a password within a change of its owner, tells the owner, and returns the user after it.
 func (l *Links) replacePassword(ctx context.Context, owner passwords.Owner, id string, password oauth.Secret, address string, change store.UserChange) (*store.User, error) {
 	hash, err := l.hash(ctx, owner, password, address)
 	if err != nil {
 		return nil, err
 	}
+	var before store.User
 	edit := change.Edit
 	change.Edit = func(u *store.User) error {
 		if err := edit(u); err != nil {
 			return err
 		}
+		before = *u
 		u.PasswordHash = hash
 		return nil
+	}
+	factors, err := l.Users.Families.Store.Factors(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	err = l.Users.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) {
 		return l.Users.Stored.ChangeUser(ctx, id, change, end)
@@ -207,6 +227,12 @@ func (l *Links) replacePassword(ctx context.Context, owner passwords.Owner, id s
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !before.PasswordHash.IsEmpty() { // otherwise it is the first one
+		l.Users.Post.Notify(ctx, &before, mail.PasswordChanged, "")
+	}
+	if change.RemoveFactors && slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(&before) }) {
+		l.Users.Post.Notify(ctx, &before, mail.FactorRemoved, "")
 	}
 	return l.Users.User(ctx, id)
 }
@@ -240,11 +266,7 @@ func (l *Links) ChangePassword(ctx context.Context, user *store.User, password o
 		}
 		return nil
 	}}
-	changed, err := l.replacePassword(ctx, owner, user.ID, password, address, change)
-	if err == nil {
-		l.Users.Post.Notify(ctx, changed, mail.PasswordChanged, "")
-	}
-	return changed, err
+	return l.replacePassword(ctx, owner, user.ID, password, address, change)
 }
 
 // OwnerOf returns what passwords.Validate needs to know of a user.
@@ -276,7 +298,9 @@ func (l *Links) AskAddress(ctx context.Context, user *store.User, email, languag
 	if err != nil {
 		return false, err
 	}
-	return true, l.Users.Post.Send(ctx, l.letter(mail.AddressConfirm, email, user, made, languages))
+	letter := l.letter(mail.AddressConfirm, email, user, made, languages)
+	letter.Name = "" // a user can write anything there, and anything as the address
+	return true, l.Users.Post.Send(ctx, letter)
 }
 
 // ErrAddressTaken is the error for a link of an address that another user has got meanwhile.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -15,7 +16,7 @@ import (
 type Source interface {
 	// Recheck returns the account as it is now. token is the refresh token that the provider gave last, or empty. The error is
 	// store.ErrNotFound or invalid_grant if the person could not sign in now, and ErrNoToken if a refresh token is needed and there is none.
-	// Any other error means that the provider could not be asked.
+	// Any other error means that the provider could not be asked. The account has a new refresh token also beside an error.
 	Recheck(ctx context.Context, subject string, token oauth.Secret) (Account, error)
 }
 
@@ -31,6 +32,11 @@ type Recheck struct {
 	Rules    Rules
 	// Left is called with each user whose sessions were ended, and why.
 	Left func(userID string, why error)
+	// Leads is called before each page of people. It reports whether the round may go on; nil: always.
+	Leads func(context.Context) (bool, error)
+
+	mu    sync.Mutex // held during a round
+	after string     // the subject at which a round was given up; empty: it was not
 }
 
 const (
@@ -38,7 +44,13 @@ const (
 	recheckPage = 100
 	// maxRecheckFaults is the number of faults in succession after which a round ends. Each may take as long as a timeout.
 	maxRecheckFaults = 3
+	// When at least leastAsked people were asked about and more than half of them seem to have left, the question is probably wrong.
+	leastAsked = 10
 )
+
+// errTooManyLeft ends a round before it signs out everyone.
+var errTooManyLeft = errors.New("more than half of the people seem to have left: nobody else is signed out. Look at the provider, its client and its " +
+	"search account")
 
 // Tally is the result of a round.
 type Tally struct {
@@ -52,67 +64,108 @@ type Tally struct {
 // access tokens and tokens for others too. A change of groups ends sessions as it does at a sign-in. An error means that the provider, or the store, could not be asked about
 // some users: their sessions go on.
 func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
-	faults := 0
-	for after := ""; ; {
-		page, err := r.Accounts.Users.Identities().IdentitiesInUse(ctx, r.Provider, after, r.Accounts.now(), recheckPage)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	faults, fromStart := 0, r.after == ""
+	for {
+		if r.Leads != nil {
+			if leads, err := r.Leads(ctx); err != nil || !leads {
+				return t, err
+			}
+		}
+		page, err := r.Accounts.Users.Identities().IdentitiesInUse(ctx, r.Provider, r.after, r.Accounts.now(), recheckPage)
 		if err != nil {
 			return t, err
 		}
 		for _, identity := range page {
-			switch one := r.look(ctx, identity, &t); {
+			one := r.look(ctx, identity.Subject, &t)
+			if ctx.Err() != nil {
+				return t, ctx.Err()
+			}
+			r.after = identity.Subject
+			switch {
 			case one == nil:
 				faults = 0
-			case ctx.Err() != nil:
-				return t, ctx.Err()
+			case errors.Is(one, errTooManyLeft):
+				return t, one
+			case oauth.AsError(one).Code == oauth.TemporarilyUnavailable: // otherwise it is a fault of this account
+				faults++
+				fallthrough
 			default:
-				if faults++; faults == maxRecheckFaults {
-					return t, one
-				}
 				fault = one
 			}
-			after = identity.Subject
+			if faults == maxRecheckFaults {
+				return t, fault
+			}
 		}
 		if len(page) < recheckPage {
-			return t, fault
+			r.after = ""
+			if fromStart {
+				return t, fault
+			}
+			fromStart = true // now those before
 		}
 	}
 }
 
 // look asks about one account, and applies the answer.
-func (r *Recheck) look(ctx context.Context, identity store.Identity, t *Tally) error {
-	user, err := r.Accounts.Families.Directory.User(ctx, identity.UserID)
+func (r *Recheck) look(ctx context.Context, subject string, t *Tally) error {
+	identities := r.Accounts.Users.Identities()
+	asked, err := identities.UserByIdentity(ctx, r.Provider, subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // unlinked meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	user, err := r.Accounts.Families.Directory.User(ctx, asked.UserID)
 	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && (!identity.IsOf(user) || !user.IsActive() || !r.Rules.knows(identity)):
+	case errors.Is(err, store.ErrNotFound), err == nil && (!asked.IsOf(user) || !user.IsActive() || !r.Rules.knows(asked)):
 		return nil // nothing lives that this provider has vouched for
 	case err != nil:
 		return err
 	}
-	token, err := r.Accounts.opened(identity)
+	token, err := r.Accounts.opened(asked)
 	if err != nil {
 		return err
 	}
-	account, err := r.Source.Recheck(ctx, identity.Subject, token)
-	if errors.Is(err, ErrNoToken) {
+	account, answer := r.Source.Recheck(ctx, subject, token)
+	if errors.Is(answer, ErrNoToken) {
 		t.WithoutToken++
 		return nil
 	}
 	t.Asked++
-	if err == nil {
-		err = r.Accounts.recheck(ctx, account, r.Rules, identity, user)
-	}
-	if !errors.Is(err, store.ErrNotFound) && oauth.AsError(err).Code != oauth.InvalidGrant && oauth.AsError(err).Code != oauth.AccessDenied {
+	// The answer took a while. Someone who has signed in meanwhile is there, and brought a newer refresh token. A new token is kept before
+	// anything else can fail: the former one is void.
+	ctx = context.WithoutCancel(ctx)
+	identity, err := identities.UserByIdentity(ctx, r.Provider, subject)
+	if err != nil || identity.UserID != asked.UserID || identity.RefreshToken != asked.RefreshToken || identity.LastUsedAt.After(asked.LastUsedAt) {
 		return err
 	}
-	// A sign-in at the same time may have brought another refresh token, and proves that the person is there.
-	now, later := r.Accounts.Users.Identities().UserByIdentity(ctx, identity.Provider, identity.Subject)
-	if later != nil || now.UserID != identity.UserID || now.RefreshToken != identity.RefreshToken || now.LastUsedAt.After(identity.LastUsedAt) {
-		return later
+	if !account.RefreshToken.IsEmpty() {
+		if identity.RefreshToken, err = r.Accounts.sealed(account); err != nil {
+			return err
+		}
+		if err := identities.TouchIdentity(ctx, identity); err != nil {
+			return err
+		}
+		account.RefreshToken = oauth.Secret{}
+	}
+	if answer == nil {
+		answer = r.Accounts.recheck(ctx, account, r.Rules, identity, user)
+	}
+	if !errors.Is(answer, store.ErrNotFound) && oauth.AsError(answer).Code != oauth.InvalidGrant && oauth.AsError(answer).Code != oauth.AccessDenied {
+		return answer
+	}
+	if t.Asked >= leastAsked && 2*(t.Left+1) > t.Asked {
+		return errTooManyLeft
 	}
 	t.Left++
-	if later = r.Accounts.endAt(ctx, identity, user); later == nil {
-		r.Left(user.ID, err)
+	if err := r.Accounts.endAt(ctx, identity, user); err != nil {
+		return err
 	}
-	return later
+	r.Left(user.ID, answer)
+	return nil
 }
 
 // recheck applies what the provider says now about an account, by the rules of a sign-in. The error is access_denied for an account that the

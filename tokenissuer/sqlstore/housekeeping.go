@@ -55,7 +55,7 @@ var deletions = map[store.Expiring][]deletion{
 	store.ExpiringFamilies: {
 		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"},
 	},
-	store.ExpiringAttempts: {{"attempts", "ends_at"}, {"devices", "expires_at"}},
+	store.ExpiringAttempts: {{"attempts", "ends_at"}, {"devices", "expires_at"}, {"mails", "expires_at"}},
 }
 
 // Drop deletes rows of every table of the kind, each with the same limit and the longest expired first. It reports whether one of them

@@ -18,12 +18,13 @@ var ErrGone = oauth.NewError(oauth.InvalidGrant, "provider_account_gone")
 
 // Recheck redeems a refresh token (OpenID Connect Core §12) and returns the account as it is now. It implements signin.Source. The error is
 // ErrGone if the provider refuses the token, signin.ErrNoToken without one, and ErrUnavailable or ErrMisconfigured for any other failure. A
-// provider that answers with neither an ID token nor userinfo has said only that the account exists: the account is NamedOnly.
+// provider that answers with neither an ID token nor userinfo that has everything has said only that the account exists: the account is
+// NamedOnly. A new refresh token is in the account also beside an error.
 func (p *OpenID) Recheck(ctx context.Context, subject string, token oauth.Secret) (account signin.Account, err error) {
 	if token.IsEmpty() {
 		return signin.Account{}, signin.ErrNoToken
 	}
-	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout) // the answer to a redeemed token must not be lost
 	defer cancel()
 	leave, err := p.channel.enter()
 	if err != nil {
@@ -47,13 +48,13 @@ func (p *OpenID) Recheck(ctx context.Context, subject string, token oauth.Secret
 	}
 	// 2. What they say. An answer that cannot be trusted is no reason to end anything.
 	account, err = p.accountOf(ctx, m, subject, tokens)
-	if err != nil {
-		return signin.Account{}, misconfigured("%w", err)
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		err = misconfigured("%w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(tokens.RefreshToken), []byte(token.Reveal())) == 0 {
 		account.RefreshToken = oauth.NewSecret(tokens.RefreshToken)
 	}
-	return account, nil
+	return account, err
 }
 
 // accountOf returns the account of a subject by the tokens of a refresh.
@@ -78,12 +79,12 @@ func (p *OpenID) accountOf(ctx context.Context, m *metadata, subject string, tok
 			return named, err
 		}
 	}
+	if !hasIDToken && (!p.settings.hasWanted(claims) || claims.members["email_verified"] == nil) {
+		return named, nil // the provider sends some claims in ID tokens alone
+	}
 	account, err := p.settings.account(claims)
 	if err != nil {
 		return named, err
-	}
-	if !hasIDToken && claims.find(p.settings.GroupsClaim) == nil {
-		account.Groups = nil // the provider may send them in ID tokens alone
 	}
 	return account, nil
 }

@@ -14,6 +14,8 @@ import (
 // answer about another person, a forged or stale one → the provider could not be asked.
 func TestP191WhatBecameOfAnAccount(t *testing.T) {
 	const sub = "248289761001"
+	// After these the refresh token was redeemed, so that the next one must be kept.
+	redeemed := []string{"another person", "userinfo of another person", "another audience", "an old ID token", "a forged ID token"}
 	groups := func(s *Settings) { s.GroupsClaim = "groups" }
 	for name, c := range map[string]struct {
 		edit   func(*idp)
@@ -32,9 +34,14 @@ func TestP191WhatBecameOfAnAccount(t *testing.T) {
 		}},
 		"no groups": {func(*idp) {}, refreshToken, "", func(a signin.Account) bool { return a.Groups != nil && len(a.Groups) == 0 }},
 		"userinfo alone": {func(p *idp) {
-			p.refreshed, p.userinfo = map[string]any{"id_token": nil}, map[string]any{"email": "new@example.com", "email_verified": true}
+			p.refreshed, p.userinfo = map[string]any{"id_token": nil}, map[string]any{"email": "new@example.com", "email_verified": true, "name": "Jane", "groups": []string{"a"}}
 		}, refreshToken, "", func(a signin.Account) bool {
-			return a.Subject == sub && a.Email == "new@example.com" && a.Groups == nil
+			return a.Subject == sub && a.Email == "new@example.com" && slices.Equal(a.Groups, []string{"a"})
+		}},
+		"userinfo without groups": {func(p *idp) {
+			p.refreshed, p.userinfo = map[string]any{"id_token": nil}, map[string]any{"email": "new@example.com", "email_verified": true, "name": "Jane"}
+		}, refreshToken, "", func(a signin.Account) bool {
+			return a.Subject == sub && a.NamedOnly && a.RefreshToken.Reveal() == "the next one"
 		}},
 		"tokens alone": {func(p *idp) {
 			p.refreshed, p.metadata["userinfo_endpoint"] = map[string]any{"id_token": nil}, nil
@@ -67,6 +74,9 @@ func TestP191WhatBecameOfAnAccount(t *testing.T) {
 			if c.reason != "" {
 				wantReason(t, err, c.reason)
 				wantNoSecret(t, err.Error())
+				if keeps := slices.Contains(redeemed, name); keeps != (account.RefreshToken.Reveal() == "the next one") {
+					t.Errorf("beside the error the next token is %q", account.RefreshToken.Reveal())
+				}
 				return
 			}
 			if err != nil || !c.check(account) {

@@ -224,6 +224,9 @@ func (rp *RelyingParty) Add(ctx context.Context, who *signin.SignedIn, answer oa
 	if id := data.AttData.CredentialID; err == nil && (len(id) == 0 || len(id) > maxCredentialID || base64.RawURLEncoding.EncodeToString(id) != a.ID) {
 		err = errors.New("the credential id is empty, too long or another one")
 	}
+	if err == nil && len(data.AttData.CredentialPublicKey) > maxPublicKey {
+		err = errors.New("the public key is too long")
+	}
 	if err != nil {
 		return nil, errWrong.WithCause(err)
 	}
@@ -236,14 +239,20 @@ func (rp *RelyingParty) Add(ctx context.Context, who *signin.SignedIn, answer oa
 		Credential: a.ID, CreatedAt: now, LastUsedAt: now,
 	}
 	r := record{RelyingParty: rp.ID, PublicKey: data.AttData.CredentialPublicKey, Counter: data.Counter, BackupEligible: data.Flags.HasBackupEligible()}
-	for _, t := range a.Response.Transports {
-		r.Transports = append(r.Transports, string(t))
+	for _, t := range a.Response.Transports[:min(len(a.Response.Transports), maxTransports)] {
+		if len(t) <= maxTransport {
+			r.Transports = append(r.Transports, string(t))
+		}
 	}
 	if err := rp.seal(f, r, now); err != nil {
 		return nil, err
 	}
 	return rp.SignIns.Factors.Enrol(ctx, who, f, r.method())
 }
+
+// maxPublicKey bounds a public key in bytes: one of RSA with 4096 bits has about 530. A longer one would take long to verify with.
+// maxTransports and maxTransport bound what is stored of the ways to reach an authenticator.
+const maxPublicKey, maxTransports, maxTransport = 1100, 8, 32
 
 // challenge returns a challenge for one ceremony.
 func (rp *RelyingParty) challenge(ceremony protocol.CeremonyType, v Visit) (protocol.URLEncodedBase64, error) {

@@ -2,6 +2,7 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,8 +42,11 @@ type Settings struct {
 	Password oauth.Secret
 	// Hello is the name by which this server introduces itself.
 	Hello string
-	// Timeout bounds an attempt, from the look-up of the host to the server's consent. Default: DefaultTimeout.
+	// Timeout bounds an attempt, from the look-up of the host until the server has the message. Default: DefaultTimeout.
 	Timeout time.Duration
+	// AcceptTimeout is how long the server may take to accept a message that it has: it may look at it before (RFC 5321 §4.5.3.2.6).
+	// Default: mail.MaxTimeout.
+	AcceptTimeout time.Duration
 }
 
 // Sender sends messages, each over a connection of its own.
@@ -71,9 +75,8 @@ func New(s Settings) (*Sender, error) {
 	case s.Timeout < 0 || s.Timeout > mail.MaxTimeout:
 		return nil, fmt.Errorf("timeout: use at most %s", mail.MaxTimeout)
 	}
-	if s.Timeout == 0 {
-		sender.settings.Timeout = DefaultTimeout
-	}
+	sender.settings.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
+	sender.settings.AcceptTimeout = cmp.Or(s.AcceptTimeout, mail.MaxTimeout)
 	return sender, nil
 }
 
@@ -133,6 +136,7 @@ func (s *Sender) Send(ctx context.Context, m mail.Message) (answer string, err e
 	if err != nil {
 		return "", err
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
 	defer cancel()
 	var opened net.Conn // the library leaves it open when the greeting, TLS or the authentication fails
@@ -157,11 +161,13 @@ func (s *Sender) Send(ctx context.Context, m mail.Message) (answer string, err e
 		return "", s.fault("the connection", m.To, err)
 	}
 	// The library knows only timeouts. Closing the connection ends what waits for the server.
-	defer context.AfterFunc(ctx, func() { _ = opened.Close() })()
+	untimed := context.AfterFunc(ctx, func() { _ = opened.Close() })
+	defer untimed()
+	defer context.AfterFunc(whole, func() { _ = opened.Close() })()
 	if err := dialled.UpdateDeadline(s.settings.Timeout); err != nil {
 		return "", s.fault("the connection", m.To, err)
 	}
-	answer, err = s.submit(dialled, message, m.To)
+	answer, err = s.submit(dialled, message, m.To, untimed)
 	if err == nil {
 		_ = dialled.Quit() // the server has the message
 	}
@@ -195,8 +201,8 @@ func (s *Sender) options(dial gomail.DialContextFunc) []gomail.Option {
 	return all
 }
 
-// submit sends a message in a session (RFC 5321 §3.3).
-func (s *Sender) submit(client *smtp.Client, message *gomail.Msg, to string) (string, error) {
+// submit sends a message in a session (RFC 5321 §3.3). untimed ends the timeout of the session.
+func (s *Sender) submit(client *smtp.Client, message *gomail.Msg, to string, untimed func() bool) (string, error) {
 	if err := client.Mail("<" + s.from.Address + ">"); err != nil {
 		return "", s.fault("MAIL FROM", to, err)
 	}
@@ -208,6 +214,10 @@ func (s *Sender) submit(client *smtp.Client, message *gomail.Msg, to string) (st
 		return "", s.fault("DATA", to, err)
 	}
 	if _, err := message.WriteTo(writer); err != nil { // the message stays incomplete: the server drops it when the connection closes
+		return "", s.fault("the message", to, err)
+	}
+	untimed()
+	if err := client.UpdateDeadline(s.settings.AcceptTimeout); err != nil {
 		return "", s.fault("the message", to, err)
 	}
 	if err := writer.Close(); err != nil {

@@ -181,7 +181,7 @@ func TestE23AServerThatStalls(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				url, closed := stalling(t, script, cut)
-				s := Settings{URL: url, From: "id@example.com", Insecure: true, Timeout: 300 * time.Millisecond}
+				s := Settings{URL: url, From: "id@example.com", Insecure: true, Timeout: 300 * time.Millisecond, AcceptTimeout: 300 * time.Millisecond}
 				began := time.Now()
 				_, err := newSender(t, s).Send(t.Context(), letter)
 				if err == nil || strings.Contains(err.Error(), "ada@") || time.Since(began) > 5*time.Second {
