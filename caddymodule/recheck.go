@@ -85,15 +85,16 @@ func (r *recheck) once() {
 	var t signin.Tally
 	if err == nil {
 		r.Leads = func(ctx context.Context) (bool, error) { return lease(ctx, r.every) } // a round may take longer than the interval
-		if t, err = r.Round(ctx); err != nil && ctx.Err() == nil {
-			_, _ = lease(ctx, min(r.every, recheckRetry)) // otherwise it is made up for at the next round
+		if t, err = r.Round(ctx); t.Unfinished {
+			_, _ = lease(ctx, min(r.every, recheckRetry)) // if that fails, it goes on after the interval
 		}
 	}
 	fields := []zap.Field{zap.String("provider", r.Provider), zap.Int("asked", t.Asked), zap.Int("left", t.Left)}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.logger.Warn("a provider does not say what has become of its people, whose sessions go on; not all were asked about, and it goes on there in a while", append(fields, zap.Error(err))...)
+		s.logger.Warn("a provider does not say what has become of some of its people, whose sessions go on",
+			append(fields, zap.Bool("goes_on_soon", t.Unfinished), zap.Error(err))...)
 	case t.WithoutToken > 0:
 		s.logger.Warn("people signed in at a provider without a refresh token, so that it cannot be asked what has become of them",
 			append(fields, zap.Int("without_token", t.WithoutToken), zap.NamedError("cause", signin.ErrNoToken))...)

@@ -34,12 +34,12 @@ type linkRequest struct {
 	Mail bool `json:"mail,omitzero"`
 }
 
-var errNoPasswords = store.InvalidInput(errors.New("nobody signs in with a password of ours: there is none to set"))
+var errNoPasswords = store.InvalidInput(errors.New("people sign in without passwords of ours: there is none to set"))
 
 var errInvitedExists = store.InvalidInput(errors.New("the user exists: change it with `caddy oauth user update`, and invite it without further members"))
 
 // inviteUser makes a link with which a user sets the first password. It is mailed if there is mail. The member user of the request is the
-// user's id or address. If there is nobody with the address, the user is added first, with the other members.
+// user's id or address. If no user has the address, the user is added first, with the other members.
 func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var name string
 	if err := p.Take("user", &name); err != nil {

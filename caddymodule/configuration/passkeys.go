@@ -16,7 +16,7 @@ import (
 
 // Passkeys are the settings of passkeys.
 type Passkeys struct {
-	// Off turns them off: nobody adds one or signs in with one alone. Those that people have remain second factors.
+	// Off turns them off: none can be added, and none signs in alone. Those that people have remain second factors.
 	Off bool `json:"off,omitempty"`
 	// RelyingParty is the RP ID, for which passkeys are made (WebAuthn Level 3 §5.1.2): the issuer's host, or a parent domain of it that is no
 	// public suffix. With another one, the passkeys that people have cannot be used. Default: the issuer's host.

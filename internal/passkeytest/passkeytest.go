@@ -20,10 +20,7 @@ type Authenticator struct {
 	// Origin and TopOrigin are those that the browser reports.
 	Origin, TopOrigin string
 	CrossOrigin       bool
-	// RelyingParty replaces the RP ID that was asked for; Type, Challenge and Handle replace what is answered.
-	RelyingParty, Type, Challenge, Handle string
-	// Absent leaves out user presence, and Unverified user verification.
-	Absent, Unverified bool
+	Lies
 	// Synced makes passkeys that can be synced.
 	Synced bool
 	// Counter is the signature counter.
@@ -31,8 +28,18 @@ type Authenticator struct {
 	// AAGUID is the model. Attestation is a statement in CBOR with its format before it; empty: none.
 	AAGUID      [16]byte
 	Attestation []byte
+	// Modulus is the length in bytes of an RSA modulus that is claimed as the public key; 0: the key is one for ES256.
+	Modulus int
 	// Passkeys are those that were made, oldest first.
 	Passkeys []*Passkey
+}
+
+// Lies are what an authenticator answers in place of the truth.
+type Lies struct {
+	// RelyingParty replaces the RP ID that was asked for; Type, Challenge and Handle replace what is answered.
+	RelyingParty, Type, Challenge, Handle string
+	// Absent leaves out user presence, and Unverified user verification.
+	Absent, Unverified bool
 }
 
 // Passkey is a credential.
@@ -90,7 +97,7 @@ func (a *Authenticator) Create(options string) string {
 	if statement == nil {
 		statement = append(text("none"), append(text("attStmt"), 0xa0)...)
 	}
-	object := slices.Concat([]byte{0xa3}, text("fmt"), statement, text("authData"), []byte{0x58, byte(len(data))}, data) //nolint:gosec // 164 bytes
+	object := slices.Concat([]byte{0xa3}, text("fmt"), statement, text("authData"), bytesOf(data))
 	return a.answer(p, map[string]any{"clientDataJSON": encode(a.client("webauthn.create", q.Challenge)), "attestationObject": encode(object), "transports": []string{"internal"}})
 }
 
@@ -180,14 +187,25 @@ func (a *Authenticator) data(relyingParty string, attested []byte) []byte {
 	return slices.Concat(digest[:], []byte{flags}, binary.BigEndian.AppendUint32(nil, a.Counter), attested)
 }
 
-// publicKey returns an ES256 key in COSE (RFC 9053 §7.1).
+// publicKey returns an ES256 key in COSE (RFC 9053 §7.1), or an RS256 one with a modulus that nobody has factored (RFC 8230 §4).
 func (a *Authenticator) publicKey(p *Passkey) []byte {
 	a.tb.Helper()
+	if a.Modulus > 0 {
+		modulus := make([]byte, a.Modulus)
+		_, _ = rand.Read(modulus)
+		modulus[0], modulus[len(modulus)-1] = modulus[0]|0x80, modulus[len(modulus)-1]|1
+		return slices.Concat([]byte{0xa4, 0x01, 0x03, 0x03, 0x39, 0x01, 0x00, 0x20}, bytesOf(modulus), []byte{0x21, 0x43, 0x01, 0x00, 0x01})
+	}
 	point, err := p.private.PublicKey.Bytes()
 	if err != nil {
 		a.tb.Fatal(err)
 	}
 	return slices.Concat([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33], []byte{0x22, 0x58, 0x20}, point[33:])
+}
+
+// bytesOf returns a byte string in CBOR (RFC 8949 §3.1).
+func bytesOf(b []byte) []byte {
+	return slices.Concat(binary.BigEndian.AppendUint16([]byte{0x59}, uint16(len(b))), b) //nolint:gosec // shorter than 64 KiB
 }
 
 // text returns a short string in CBOR.

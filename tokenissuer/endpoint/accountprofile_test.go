@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -92,7 +94,7 @@ func TestE54OfTwoNewPasswordsOneWins(t *testing.T) {
 	next := []string{nextPassword + " 0", nextPassword + " 1"}
 	locations := make([]string, 2)
 	tokentest.Together(2, func(i int) error {
-		other := &sceneBrowser{s, map[string]string{}}
+		other := s.browser()
 		for name, value := range b.cookies {
 			other.cookies[name] = value
 		}
@@ -276,5 +278,59 @@ func TestE58AProfileIsChangedByItsOwner(t *testing.T) {
 	}
 	if p := b.send("/oauth/account", url.Values{"change": {"password"}}); p.status != http.StatusForbidden {
 		t.Errorf("a forged form: %d", p.status)
+	}
+}
+
+// leavingUsers is a store whose client hangs up while a user is changed.
+type leavingUsers struct {
+	people.Store
+	leave func()
+}
+
+func (l leavingUsers) ChangeUser(ctx context.Context, id string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
+	l.leave()
+	return l.Store.ChangeUser(ctx, id, change, end)
+}
+
+// TestE60HangingUpHidesNothing: a browser hangs up while its new password is stored → the password is changed, the audit log says so, and the
+// owner gets the letter.
+func TestE60HangingUpHidesNothing(t *testing.T) {
+	t.Parallel()
+	s := newLinkScene(t)
+	b := s.browser()
+	if !b.signsIn("ada@acme.example", scenePassword) {
+		t.Fatal("not signed in")
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	s.users.Stored = leavingUsers{s.users.Stored, leave}
+	action, form := b.send("/oauth/account", nil).fill("change", "password", "present_password", scenePassword, "new_password", nextPassword, "new_password_again", nextPassword)
+	b.edit = func(r *http.Request) *http.Request { return r.WithContext(ctx) }
+	b.send(action, form)
+	if ctx.Err() == nil {
+		t.Fatal("it has not hung up")
+	}
+	s.holdLetters("ada@acme.example", mail.PasswordChanged)
+	if s.logs.FilterMessage("password set").Len() != 1 {
+		t.Errorf("the audit log has %v", s.logs.All())
+	}
+	if !s.browser().signsIn("ada@acme.example", nextPassword) {
+		t.Error("the password is not the new one")
+	}
+}
+
+// TestE61ANewPasswordIsNoSecondFactor: a session of one factor, of a user who has a second one meanwhile, and the present password → the password
+// is changed, and the browser is asked for the second factor before it has a session.
+func TestE61ANewPasswordIsNoSecondFactor(t *testing.T) {
+	t.Parallel()
+	s := newLinkScene(t)
+	b := s.browser()
+	if !b.signsIn("ada@acme.example", scenePassword) {
+		t.Fatal("not signed in")
+	}
+	s.must(s.store.Factors.AddFactor(t.Context(), &store.Factor{ID: "totp", UserID: "u-ada", Kind: store.TOTP, Data: []byte("sealed"), CreatedAt: s.clock.Now()}, s.user("u-ada").Version))
+	s.clock.Add(2 * time.Second)
+	p := b.changesPassword(scenePassword, nextPassword)
+	if location := p.header.Get("Location"); !strings.HasPrefix(location, "/oauth/factor?") || b.isSignedIn() {
+		t.Errorf("%d %q, signed in: %t", p.status, location, b.isSignedIn())
 	}
 }

@@ -186,9 +186,13 @@ func (s *linkScene) holdLetters(to string, kinds ...mail.Kind) {
 type sceneBrowser struct {
 	*linkScene
 	cookies map[string]string
+	// edit changes each request; nil: none is changed.
+	edit func(*http.Request) *http.Request
 }
 
-func (s *linkScene) browser() *sceneBrowser { return &sceneBrowser{s, make(map[string]string)} }
+func (s *linkScene) browser() *sceneBrowser {
+	return &sceneBrowser{linkScene: s, cookies: make(map[string]string)}
+}
 
 // scenePage is a response.
 type scenePage struct {
@@ -213,6 +217,9 @@ func (b *sceneBrowser) send(target string, form url.Values, headers ...string) s
 	}
 	for name, value := range b.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	if b.edit != nil {
+		r = b.edit(r)
 	}
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)

@@ -44,12 +44,12 @@ const (
 	recheckPage = 100
 	// maxRecheckFaults is the number of faults in succession after which a round ends. Each may take as long as a timeout.
 	maxRecheckFaults = 3
-	// When at least leastAsked people were asked about and more than half of them seem to have left, the question is probably wrong.
+	// When at least leastAsked people of a page were asked about and more than half of them seem to have left, the question is probably wrong.
 	leastAsked = 10
 )
 
 // errTooManyLeft ends a round before it signs out everyone.
-var errTooManyLeft = errors.New("more than half of the people seem to have left: nobody else is signed out. Look at the provider, its client and its " +
+var errTooManyLeft = errors.New("more than half of the people seem to have left: none of them is signed out. Look at the provider, its client and its " +
 	"search account")
 
 // Tally is the result of a round.
@@ -57,17 +57,18 @@ type Tally struct {
 	// Asked counts the people about whom the provider was asked, and Left those of them whose sessions were ended. WithoutToken counts those
 	// about whom it could not be asked, because it gave no refresh token.
 	Asked, Left, WithoutToken int
+	// Unfinished reports that the round was given up because the provider could not be asked. The next one begins there.
+	Unfinished bool
 }
 
 // Round asks about all users who have a session, or something that came of one, or a personal access token. Of a user whose account could not
 // sign in now, it ends what came of the sign-ins at the provider. If the user has no other way to sign in, it ends everything, personal
-// access tokens and tokens for others too. A change of groups ends sessions as it does at a sign-in. An error means that the provider, or the store, could not be asked about
-// some users: their sessions go on.
+// access tokens and tokens for others too. A change of groups ends sessions as it does at a sign-in. An error means that the provider, or the
+// store, could not be asked about some users: their sessions go on.
 func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	faults, fromStart := 0, r.after == ""
-	for {
+	for fromStart := r.after == ""; ; {
 		if r.Leads != nil {
 			if leads, err := r.Leads(ctx); err != nil || !leads {
 				return t, err
@@ -77,28 +78,13 @@ func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
 		if err != nil {
 			return t, err
 		}
-		for _, identity := range page {
-			one := r.look(ctx, identity.Subject, &t)
-			if ctx.Err() != nil {
-				return t, ctx.Err()
-			}
-			r.after = identity.Subject
-			switch {
-			case one == nil:
-				faults = 0
-			case errors.Is(one, errTooManyLeft):
-				return t, one
-			case oauth.AsError(one).Code == oauth.TemporarilyUnavailable: // otherwise it is a fault of this account
-				faults++
-				fallthrough
-			default:
-				fault = one
-			}
-			if faults == maxRecheckFaults {
-				return t, fault
-			}
+		if err := r.lookAt(ctx, page, &t); err != nil {
+			fault = err
 		}
-		if len(page) < recheckPage {
+		switch {
+		case t.Unfinished, ctx.Err() != nil, errors.Is(fault, errTooManyLeft):
+			return t, fault
+		case len(page) < recheckPage:
 			r.after = ""
 			if fromStart {
 				return t, fault
@@ -108,31 +94,78 @@ func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
 	}
 }
 
-// look asks about one account, and applies the answer.
-func (r *Recheck) look(ctx context.Context, subject string, t *Tally) error {
+// departure is a user whose account could not sign in now, and why.
+type departure struct {
+	identity store.Identity
+	user     *store.User
+	why      error
+}
+
+// lookAt asks about the accounts of a page, and then ends what the departed have, unless they are too many. It returns the last fault.
+func (r *Recheck) lookAt(ctx context.Context, page []store.Identity, t *Tally) (fault error) {
+	var departed []departure
+	before, faults := t.Asked, 0
+	for _, identity := range page {
+		gone, err := r.look(ctx, identity.Subject, t)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.after = identity.Subject
+		switch {
+		case err == nil:
+			faults = 0
+		case oauth.AsError(err).Code == oauth.TemporarilyUnavailable: // any other fault is one of this account
+			faults++
+		}
+		if err != nil {
+			fault = err
+		}
+		if gone != nil {
+			departed = append(departed, *gone)
+		}
+		if t.Unfinished = faults == maxRecheckFaults; t.Unfinished {
+			break
+		}
+	}
+	if asked := t.Asked - before; asked >= leastAsked && 2*len(departed) > asked {
+		r.after = ""
+		return errTooManyLeft
+	}
+	for _, d := range departed {
+		if err := r.Accounts.endAt(ctx, d.identity, d.user); err != nil {
+			return err
+		}
+		t.Left++
+		r.Left(d.user.ID, d.why)
+	}
+	return fault
+}
+
+// look asks about one account, and applies the answer. It returns the user if the account could not sign in now.
+func (r *Recheck) look(ctx context.Context, subject string, t *Tally) (*departure, error) {
 	identities := r.Accounts.Users.Identities()
 	asked, err := identities.UserByIdentity(ctx, r.Provider, subject)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // unlinked meanwhile
+		return nil, nil // unlinked meanwhile
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	user, err := r.Accounts.Families.Directory.User(ctx, asked.UserID)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (!asked.IsOf(user) || !user.IsActive() || !r.Rules.knows(asked)):
-		return nil // nothing lives that this provider has vouched for
+		return nil, nil // nothing lives that this provider has vouched for
 	case err != nil:
-		return err
+		return nil, err
 	}
 	token, err := r.Accounts.opened(asked)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	account, answer := r.Source.Recheck(ctx, subject, token)
 	if errors.Is(answer, ErrNoToken) {
 		t.WithoutToken++
-		return nil
+		return nil, nil
 	}
 	t.Asked++
 	// The answer took a while. Someone who has signed in meanwhile is there, and brought a newer refresh token. A new token is kept before
@@ -140,32 +173,27 @@ func (r *Recheck) look(ctx context.Context, subject string, t *Tally) error {
 	ctx = context.WithoutCancel(ctx)
 	identity, err := identities.UserByIdentity(ctx, r.Provider, subject)
 	if err != nil || identity.UserID != asked.UserID || identity.RefreshToken != asked.RefreshToken || identity.LastUsedAt.After(asked.LastUsedAt) {
-		return err
+		return nil, err
 	}
 	if !account.RefreshToken.IsEmpty() {
 		if identity.RefreshToken, err = r.Accounts.sealed(account); err != nil {
-			return err
+			return nil, err
 		}
 		if err := identities.TouchIdentity(ctx, identity); err != nil {
-			return err
+			return nil, err
 		}
 		account.RefreshToken = oauth.Secret{}
 	}
 	if answer == nil {
 		answer = r.Accounts.recheck(ctx, account, r.Rules, identity, user)
 	}
-	if !errors.Is(answer, store.ErrNotFound) && oauth.AsError(answer).Code != oauth.InvalidGrant && oauth.AsError(answer).Code != oauth.AccessDenied {
-		return answer
+	if answer == nil {
+		return nil, nil
 	}
-	if t.Asked >= leastAsked && 2*(t.Left+1) > t.Asked {
-		return errTooManyLeft
+	if code := oauth.AsError(answer).Code; errors.Is(answer, store.ErrNotFound) || code == oauth.InvalidGrant || code == oauth.AccessDenied {
+		return &departure{identity, user, answer}, nil
 	}
-	t.Left++
-	if err := r.Accounts.endAt(ctx, identity, user); err != nil {
-		return err
-	}
-	r.Left(user.ID, answer)
-	return nil
+	return nil, answer
 }
 
 // recheck applies what the provider says now about an account, by the rules of a sign-in. The error is access_denied for an account that the

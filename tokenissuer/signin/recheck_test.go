@@ -21,6 +21,7 @@ type source struct {
 	asked    []string
 	tokens   map[string]string
 	during   func(subject string)
+	beside   oauth.Secret // the next refresh token, beside a failure
 }
 
 func (s *source) Recheck(_ context.Context, subject string, token oauth.Secret) (Account, error) {
@@ -32,7 +33,7 @@ func (s *source) Recheck(_ context.Context, subject string, token oauth.Secret) 
 	account, ok := s.accounts[subject]
 	switch {
 	case s.failures[subject] != nil:
-		return Account{}, s.failures[subject]
+		return Account{Provider: "google", Subject: subject, RefreshToken: s.beside}, s.failures[subject]
 	case !ok:
 		return Account{}, store.ErrNotFound
 	}
@@ -175,7 +176,7 @@ func TestP196AProviderThatCannotBeAsked(t *testing.T) {
 		r.failures[subject] = down
 	}
 	tally, err := r.Round(t.Context())
-	if !errors.Is(err, down) || tally != (Tally{Asked: 9}) || len(r.living(sessions...)) != 9 {
+	if !errors.Is(err, down) || tally != (Tally{Asked: 9, Unfinished: true}) || len(r.living(sessions...)) != 9 {
 		t.Errorf("%+v, %v", tally, err)
 	}
 	r.failures["5"], r.asked = down, nil
@@ -241,5 +242,55 @@ func TestP197RefreshTokensOfProviders(t *testing.T) {
 	}
 	if len(r.living("of 1", "of 2")) != 2 {
 		t.Error("somebody was signed out")
+	}
+}
+
+// TestP199WhenEverybodySeemsToHaveLeft: more than half of at least ten people seem to have left → none is signed out, in this round and in the
+// next; half of them → those are.
+func TestP199WhenEverybodySeemsToHaveLeft(t *testing.T) {
+	var accounts []Account
+	var sessions []string
+	for i := range 12 {
+		account := google(fmt.Sprintf("%02d", i), fmt.Sprintf("p%d@acme.example", i), true)
+		accounts, sessions = append(accounts, account), append(sessions, "of "+account.Subject)
+	}
+	r := newRechecked(t, creates, accounts...)
+	for _, account := range accounts[:7] {
+		delete(r.accounts, account.Subject)
+	}
+	for range 3 {
+		if tally, err := r.Round(t.Context()); err == nil || tally.Left > 0 || tally.Unfinished || len(r.living(sessions...)) != 12 {
+			t.Errorf("%+v, %v, %d sessions", tally, err, len(r.living(sessions...)))
+		}
+	}
+	r.accounts["06"] = accounts[6]
+	if tally := r.round(); tally.Left != 6 || len(r.living(sessions...)) != 6 {
+		t.Errorf("%+v, %d sessions", tally, len(r.living(sessions...)))
+	}
+}
+
+// TestP199ANewTokenBesideAFault: a refresh token that was redeemed before a fault → the next one is asked with.
+func TestP199ANewTokenBesideAFault(t *testing.T) {
+	account := google("1", "a@acme.example", true)
+	account.RefreshToken = oauth.NewSecret("first token")
+	r := newRechecked(t, creates, account)
+	r.beside = oauth.NewSecret("next token")
+	r.failures["1"] = oauth.NewError(oauth.TemporarilyUnavailable, "userinfo is away")
+	if _, err := r.Round(t.Context()); err == nil {
+		t.Error("no fault")
+	}
+	r.beside = oauth.Secret{}
+	if _, err := r.Round(t.Context()); err == nil || r.tokens["1"] != "next token" || len(r.living("of 1")) != 1 {
+		t.Errorf("asked with %q, %v", r.tokens["1"], err)
+	}
+}
+
+// TestP199ARoundThatIsNotLed: another node has the lease → nobody is asked about.
+func TestP199ARoundThatIsNotLed(t *testing.T) {
+	r := newRechecked(t, creates, google("1", "a@acme.example", true))
+	r.Leads = func(context.Context) (bool, error) { return false, nil }
+	delete(r.accounts, "1")
+	if tally := r.round(); tally != (Tally{}) || len(r.living("of 1")) != 1 {
+		t.Errorf("%+v", tally)
 	}
 }

@@ -768,3 +768,19 @@ func TestW65APasskeyIsCheap(t *testing.T) {
 		t.Errorf("a passkey takes %s, a password %s", passkey, hash)
 	}
 }
+
+// TestW75ALongPublicKey: a new passkey with an RSA key of 4096 bits → added; with one that takes long to verify with → refused, and nothing is
+// stored.
+func TestW75ALongPublicKey(t *testing.T) {
+	s := newScene(t)
+	for modulus, reason := range map[int]string{512: "", 1100: "passkey_wrong", 40_000: "passkey_wrong"} {
+		a := passkeytest.New(t, origin)
+		a.Modulus = modulus
+		before := len(s.own("u-ada"))
+		_, err := s.adds(a, "u-ada", here)
+		s.wants(err, reason, fmt.Sprintf("%d bytes", modulus))
+		if added := len(s.own("u-ada")) > before; added != (reason == "") {
+			t.Errorf("%d bytes: added %t", modulus, added)
+		}
+	}
+}
