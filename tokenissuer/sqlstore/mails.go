@@ -12,9 +12,10 @@ import (
 
 const mailColumns = `id, recipient, sealed, created_at, due_at, expires_at, attempts`
 
-// insertMail adds a mail unless $8 mails wait, or $9 for its recipient.
+// insertMail adds a mail unless $8 mails wait, or $9 for its recipient. One that is there already stays as it is, and counts as added.
 const insertMail = `INSERT INTO mails (` + mailColumns + `) SELECT $1, $2, $3, $4, $5, $6, $7
-	WHERE (SELECT COUNT(*) FROM mails) < $8 AND (SELECT COUNT(*) FROM mails WHERE recipient = $2) < $9`
+	WHERE (SELECT COUNT(*) FROM mails) < $8 AND (SELECT COUNT(*) FROM mails WHERE recipient = $2) < $9
+	ON CONFLICT (id) DO UPDATE SET id = excluded.id`
 
 // AddMail stores a mail, unless too many wait.
 func (s mails) AddMail(ctx context.Context, mail store.Mail, limits store.MailLimits) error {

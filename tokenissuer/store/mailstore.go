@@ -7,7 +7,7 @@ import (
 
 // MailStore is a queue of mails to send. Each node that sends claims a mail first, by postponing it.
 type MailStore interface {
-	// AddMail stores a mail. It returns ErrFull when as many mails wait as the limits allow. Concurrent calls may exceed a limit by their
+	// AddMail stores a mail. Adding it again changes nothing. It returns ErrFull when as many mails wait as the limits allow. Concurrent calls may exceed a limit by their
 	// number.
 	AddMail(ctx context.Context, m Mail, limits MailLimits) error
 	// DueMails lists at most limit mails that are due at the given time or before, earliest DueAt first.

@@ -43,6 +43,9 @@ var mailChecks = []check{
 		second.DueAt = now.Add(time.Second)
 		must(t, s.Mails.AddMail(t.Context(), second, manyMails))
 		must(t, s.Mails.AddMail(t.Context(), first, manyMails))
+		again := first
+		again.Sealed = []byte("another")
+		must(t, s.Mails.AddMail(t.Context(), again, manyMails)) // changes nothing
 		wantSize(t, dueMails(t, s.Mails, now.Add(-time.Microsecond), 10), 0)
 		same(t, ok(s.Mails.DueMails(t.Context(), now, 10))(t), []store.Mail{first})
 		same(t, ok(s.Mails.DueMails(t.Context(), now.Add(time.Second), 10))(t), []store.Mail{first, second})
