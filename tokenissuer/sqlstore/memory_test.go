@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,24 +78,5 @@ func BenchmarkOpenMemory(b *testing.B) {
 		s, err := OpenMemory(b.Context(), Options{})
 		must(b, err)
 		must(b, s.Close())
-	}
-}
-
-// TestMigrationsAreOneScript: a store in memory runs each migration as it stands, so a file may only go up, and in one transaction.
-func TestMigrationsAreOneScript(t *testing.T) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d migrations, %v", len(files), err)
-	}
-	for _, file := range files {
-		text, err := migrationFiles.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range strings.Split(string(text), "\n") {
-			if instruction, ok := strings.CutPrefix(line, "-- +goose "); ok && instruction != "Up" {
-				t.Errorf("%s: %s", file, line)
-			}
-		}
 	}
 }

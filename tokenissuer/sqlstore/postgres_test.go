@@ -75,11 +75,12 @@ func TestManyNodesMigrateAtOnce(t *testing.T) {
 
 // later returns a migration of a later build.
 func later(statement, declared string) fstest.MapFS {
-	files := fstest.MapFS{"00999_later.sql": {Data: []byte("-- +goose Up\n" + statement + ";\n" + declared)}}
+	files := fstest.MapFS{"migrations/00999_later.sql": {Data: []byte(statement + ";\n" + declared)}}
 	entries, _ := migrationFiles.ReadDir("migrations")
 	for _, entry := range entries {
-		text, _ := migrationFiles.ReadFile("migrations/" + entry.Name())
-		files[entry.Name()] = &fstest.MapFile{Data: text}
+		name := "migrations/" + entry.Name()
+		text, _ := migrationFiles.ReadFile(name)
+		files[name] = &fstest.MapFile{Data: text}
 	}
 	return files
 }

@@ -148,9 +148,10 @@ func version1(t *testing.T) *sql.DB {
 	t.Cleanup(func() { must(t, db.Close()) })
 	entries, err := migrationFiles.ReadDir("migrations")
 	must(t, err)
-	text, err := migrationFiles.ReadFile("migrations/" + entries[0].Name())
+	first := "migrations/" + entries[0].Name()
+	text, err := migrationFiles.ReadFile(first)
 	must(t, err)
-	must(t, db.migrateTo(t.Context(), fstest.MapFS{entries[0].Name(): {Data: text}}))
+	must(t, db.migrateTo(t.Context(), fstest.MapFS{first: {Data: text}}))
 	return file.Write
 }
 

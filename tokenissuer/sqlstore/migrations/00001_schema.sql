@@ -1,8 +1,6 @@
 -- These statements run on SQLite and on PostgreSQL, so they use what both understand. Times are microseconds since
 -- 1970, NULL for the zero time. Lists are JSON texts. Ids are compared byte for byte.
 
--- +goose Up
-
 -- Every id that was ever given to a client or a user, which never share one. free_at is from when on the id of a removed one may be given
 -- to another; NULL: it is in use.
 CREATE TABLE subjects (

@@ -1,5 +1,3 @@
--- +goose Up
-
 -- Factors of users besides passwords. The user may be one that the configuration declares, so it references nothing; declared_email is then
 -- the address that it gave the user when the factor was added. data depends on the kind: a sealed secret, digests, or a public key.
 CREATE TABLE factors (
