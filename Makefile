@@ -23,7 +23,7 @@ quick:
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched. caddyhttp logs how much of a request's body it has read while the transport may still read it: a race of
 # its own, on a number in the access log.
-UNWATCHED = $(foreach package,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/net/html \
+UNWATCHED = $(foreach package,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/net/html $(addprefix golang.org/x/crypto/,argon2 blowfish scrypt) \
 	github.com/caddyserver/caddy/v2/modules/caddyhttp,-gcflags=$(package)=-race=false)
 RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED)
 
