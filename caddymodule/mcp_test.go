@@ -36,7 +36,8 @@ func mcpSite() string {
 		gated("/open*", "mcp", "optional", "anonymous /open/free*", "tool paid {\nscope mcp:use\n}", "tool never {\ndeny\n}") +
 		gated("/allow*", "mcp", "tool * {\ndeny\n}", "tool search {\nscope mcp:use\n}", "tool ping {\n}") +
 		"\thandle {\n\t\trespond 404\n\t}\n"
-	return strings.Replace(siteWith("", routes), "\t\tstore memory\n", "\t\tstore memory\n"+scopes, 1)
+	// Without an access log: Caddy writes there how much of a body was read, which races with the transport that reads it on a busy machine.
+	return strings.NewReplacer("\t\tstore memory\n", "\t\tstore memory\n"+scopes, "\n\tlog\n", "\n").Replace(siteWith("", routes))
 }
 
 // mcpToken returns a server token for the resource of a route.
