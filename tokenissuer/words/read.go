@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,6 +26,9 @@ const (
 )
 
 const suffix = ".json"
+
+// shippedTexts returns the catalogues that we ship, which each configuration of the process shares.
+var shippedTexts = sync.OnceValues(readShipped)
 
 // readShipped reads the catalogues that we ship.
 func readShipped() (map[Language]Catalogue, error) {

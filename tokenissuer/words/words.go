@@ -8,6 +8,7 @@ package words
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,10 +35,11 @@ type Catalogues struct {
 // Load returns the catalogues that we ship and those in the directory dir, which replace ours of the same language. Without a directory
 // it returns ours.
 func Load(dir string) (*Catalogues, error) {
-	texts, err := readShipped()
+	ours, err := shippedTexts()
 	if err != nil {
 		return nil, err
 	}
+	texts := maps.Clone(ours)
 	if dir != "" {
 		if err := addDirectory(texts, dir); err != nil {
 			return nil, err
