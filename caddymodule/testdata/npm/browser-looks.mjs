@@ -1,5 +1,5 @@
-// Every state of every page, in English light and wide, and dark and narrow, and in German: axe-core finds nothing, and no page scrolls
-// sideways. Pictures are kept where they are asked for.
+// Every state of every page: axe-core finds nothing in it, light and wide, and dark and narrow, and it does not scroll sideways, in English and
+// in German. Pictures are kept where they are asked for.
 
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
@@ -185,19 +185,19 @@ const states = {
   },
 }
 
-// A scheme changes colours and a width the layout, so that each needs to be looked at once.
-for (const [language, locale, looks] of [['en', 'en-GB', [['light', 1280], ['dark', 360]]], ['de', 'de-DE', [['light', 360]]]]) {
+// A scheme changes colours and a width the layout, so that each needs to be looked at once. A language changes widths only.
+for (const [language, locale, looks] of [['en', 'en-GB', [['light', 1280], ['dark', 360]]], ['de', 'de-DE', pictures ? [['light', 360]] : []]]) {
   check(`${language}: every state of every page`, () => visit(async (page) => {
     for (const [state, go] of Object.entries(states)) {
       await dress(page, 'light', 1280)
       await go(page)
       assert.equal(await page.locator('html').getAttribute('lang'), language, state)
-      await page.evaluate(axe.source)
+      if (language === 'en') await page.evaluate(axe.source)
       for (const [scheme, width] of looks) {
         await dress(page, scheme, width)
         const where = `${state}-${language}-${scheme}-${width}`
         if (pictures) await page.screenshot({ path: join(screenshots, `${where}.png`), fullPage: true })
-        nothing(await findings(page), where)
+        if (language === 'en') nothing(await findings(page), where)
       }
       for (const width of [640, 360, 320]) { // 640 and 320 are 1280 at a zoom of 200 % and 400 % (WCAG 2.2, 1.4.4 and 1.4.10)
         await dress(page, 'light', width)
