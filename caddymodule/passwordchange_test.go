@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/passkeytest"
 )
 
-// The tests of this file walk each way to another password through a whole Caddy and a mail server. What a change ends is one promise, in one
-// table: holdings.
+// The tests of this file walk each way to another password, and the other mailed links, through a whole Caddy and a mail server. What a change of
+// the password ends is one promise, in one table: holdings.
 
 const (
 	zoe          = "zoe@acme.example"
@@ -287,4 +287,56 @@ func TestE93AnOperatorSetsAPassword(t *testing.T) {
 	p, _ := again.walk(g.at("auth", "/oauth/login"), "")
 	again.uses(h.passkey, p)
 	h.holdKept(t, again, true)
+}
+
+// TestE94AnInvitationIsMailed: `user invite` of an address → a letter to it; its link sets the first password and leads into the application; no
+// letter about a changed password.
+func TestE94AnInvitationIsMailed(t *testing.T) {
+	g, server := startChanges(t)
+	if out := g.ok("user", "invite", "ivy@acme.example", "--name", "Ivy", "--org", "acme", "--role", "member"); strings.Contains(out, "pending=") {
+		t.Errorf("the link is printed: %s", out)
+	}
+	link := letter(t, server, "ivy@acme.example", "")
+	v := g.visitor(t)
+	if !v.sets(link, zoesPassword) {
+		t.Fatal("not signed in")
+	}
+	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/1") {
+		t.Errorf("%d at %s", a.status, at)
+	}
+	if seen := g.lastRequest(t); seen.Header.Get("X-Email") != "ivy@acme.example" || seen.Header.Get("X-Name") != "Ivy" {
+		t.Errorf("the application learns %v", seen.Header)
+	}
+	if n := server.Waiting(); n != 0 {
+		t.Errorf("%d letters too many", n)
+	}
+	g.notLogged(t, zoesPassword, link)
+}
+
+// TestE95AnotherAddressIsMailed: another address on the account page → a letter to it; its link in this browser → the application learns the new
+// address in the session that goes on, the earlier address gets a letter, and the sign-in is with the new one.
+func TestE95AnotherAddressIsMailed(t *testing.T) {
+	const next = "zoe@new.example"
+	g, server := startChanges(t)
+	v := g.signedIn(t, zoe)
+	account, _ := v.walk(g.at("auth", "/oauth/account"), "")
+	v.fills(account, "change", "email", "new_email", next, "present_password", peoplePassword)
+	link := letter(t, server, next, "")
+	if a := v.fills(v.navigate(link)); a.status != http.StatusSeeOther {
+		t.Fatalf("%d %.400s", a.status, a.body)
+	}
+	if link := letter(t, server, zoe, "address"); link != "" {
+		t.Errorf("the note has a link: %s", link)
+	}
+	if a, _ := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
+		t.Errorf("the session: %d", a.status)
+	}
+	if got := g.lastRequest(t).Header.Get("X-Email"); got != next {
+		t.Errorf("the application learns %q", got)
+	}
+	g.signedIn(t, next)
+	if a, at := g.visitor(t).walk(g.at("app", "/"), zoe); at == g.at("app", "/") {
+		t.Errorf("the earlier address signs in: %d", a.status)
+	}
+	g.notLogged(t, link)
 }
