@@ -220,7 +220,10 @@ func (s *Sender) submit(client *smtp.Client, message *gomail.Msg, to string, unt
 		return "", s.fault("the message", to, err)
 	}
 	if err := writer.Close(); err != nil {
-		return "", s.fault("the message", to, err)
+		if err = s.fault("the message", to, err); !errors.As(err, new(*mail.Refusal)) {
+			err = &mail.Unanswered{Err: err}
+		}
+		return "", err
 	}
 	answer := ""
 	if closed, is := writer.(*smtp.DataCloser); is {

@@ -226,7 +226,7 @@ func TestE27WaysToAuthenticate(t *testing.T) {
 }
 
 // TestE23AServerThatStalls: a server that does not accept, is silent from the beginning, stops in the middle, or closes the connection anywhere
-// → an error within the timeout, and the connection is closed; the context ends → at once.
+// → an error within the timeout, which says whether the server may have the letter, and the connection is closed; the context ends → at once.
 func TestE23AServerThatStalls(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string][]string{
@@ -247,6 +247,9 @@ func TestE23AServerThatStalls(t *testing.T) {
 				var refusal *mail.Refusal
 				if errors.As(err, &refusal) && refusal.Permanent {
 					t.Errorf("permanent: %v", err)
+				}
+				if mayHaveIt := errors.As(err, new(*mail.Unanswered)); !cut && mayHaveIt != (name == "in the letter") {
+					t.Errorf("the server may have the letter: %t, %v", mayHaveIt, err)
 				}
 				select {
 				case <-closed:
