@@ -38,6 +38,9 @@ func TestE59LinksFromOperators(t *testing.T) {
 	s := startFactors(t, "")
 	const password = "staples in the rain"
 	first := s.linkOf(t, s.ok("user", "invite", "new@acme.example", "--name", "New", "--org", "acme", "--json"))
+	if _, fields := formIn(t, s.browser().open(first)); !fields.Has("new_password") {
+		t.Error("the link of an invited person does not open")
+	}
 	again := s.linkOf(t, s.must(http.StatusCreated, "POST", "/oauth/invitations", `{"user":"new@acme.example"}`))
 	asksFor(t, s.browser().uses(again, password), "account")
 	if p := s.browser().open(first); p.status != http.StatusBadRequest {

@@ -138,3 +138,31 @@ func TestE32ALetterOutlivesAReload(t *testing.T) {
 	}
 	s.notLogged(t, mailtest.Password)
 }
+
+// TestE33AnOperatorsNewAddressIsTold: an operator gives a user another address by `caddy oauth user update` or the admin API → one letter to the
+// former address, which names the new one; another name, the same address, an address that is taken, or a service account → none.
+func TestE33AnOperatorsNewAddressIsTold(t *testing.T) {
+	server := mailtest.Start(t, mailtest.Options{})
+	s := startMail(t, server)
+	s.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"u-zoe","email":"zoe@acme.example","organisation":"acme"}`)
+	s.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"robot","service":true}`)
+	s.ok("user", "update", "u-zoe", "--name", "Zoe")
+	s.ok("user", "update", "u-zoe", "--email", "Zoe@acme.example")
+	s.must(http.StatusConflict, http.MethodPatch, "/oauth/users/u-zoe", `{"email":"ada@acme.example"}`)
+	s.ok("user", "update", "robot", "--email", "robot@acme.example")
+	s.ok("user", "update", "u-zoe", "--email", "zoe@new.example")
+	s.must(http.StatusOK, http.MethodPatch, "/oauth/users/u-zoe", `{"email":"zoe@newer.example"}`)
+	letters := map[string]string{}
+	for range 2 {
+		m := server.Next(t)
+		letters[m.To] = m.Parse(t).Text
+	}
+	for former, next := range map[string]string{"zoe@acme.example": "zoe@new.example", "zoe@new.example": "zoe@newer.example"} {
+		if text := letters[former]; !strings.Contains(text, next) || !strings.Contains(text, s.url+"/oauth/account") {
+			t.Errorf("the letter to %s: %q", former, text)
+		}
+	}
+	if n := server.Waiting(); n != 0 {
+		t.Errorf("%d letters too many", n)
+	}
+}

@@ -86,7 +86,8 @@ func TestW68APasskeyAloneServesAllHosts(t *testing.T) {
 }
 
 // TestW69ARefusedPasskeyIsANotice: a passkey that is unknown, or of another origin → the sign-in page again, with a notice and a new question;
-// the browser is told of the first that it does not exist; a counter that went back is in the audit log, without credentials.
+// the browser is told of the first that it does not exist, and the audit log whose the second is; a counter that went back is in the audit log;
+// credentials are not.
 func TestW69ARefusedPasskeyIsANotice(t *testing.T) {
 	g := startHosts(t, vaultHosts("")...)
 	a := passkeytest.New(t, g.origin("auth"))
@@ -120,6 +121,13 @@ func TestW69ARefusedPasskeyIsANotice(t *testing.T) {
 	for _, want := range []string{`"passkey_unknown"`, `"passkey_wrong"`, `"counter of a passkey went back"`} {
 		if strings.Count(logs, want) != 1 {
 			t.Errorf("%d lines with %s", strings.Count(logs, want), want)
+		}
+	}
+	for line := range strings.Lines(logs) {
+		if isKnown := strings.Contains(line, `"passkey_wrong"`); isKnown || strings.Contains(line, `"passkey_unknown"`) {
+			if strings.Contains(line, `"subject":"u-ada"`) != isKnown || strings.Contains(line, `"factor":"`) != isKnown {
+				t.Errorf("whose passkey it is: %s", line)
+			}
 		}
 	}
 	if strings.Contains(logs, "clientDataJSON") || strings.Contains(logs, a.Passkeys[0].Text()) {

@@ -6,14 +6,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
 // recheck asks one provider, at its interval, what has become of the people who are signed in from there.
 type recheck struct {
 	signin.Recheck
-	every   time.Duration
 	service *service
 }
 
@@ -22,6 +20,9 @@ func newRechecks(s *service, o *others) (list []*recheck) {
 	if !s.settings.KeepsState() {
 		return nil
 	}
+	lease := func(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
+		return s.node.Store().Housekeeping.Lease(ctx, name, holder, until, now)
+	}
 	add := func(name string, every time.Duration, source signin.Source, rules signin.Rules) {
 		if every == 0 {
 			return
@@ -29,7 +30,7 @@ func newRechecks(s *service, o *others) (list []*recheck) {
 		left := func(userID string, why error) {
 			s.logger.Named("audit").Info("sessions ended at a recheck", zap.String("user_id", userID), zap.String("by", "provider "+name), zap.NamedError("cause", why))
 		}
-		list = append(list, &recheck{signin.Recheck{Provider: name, Source: source, Accounts: s.accounts(), Rules: rules, Left: left}, every, s})
+		list = append(list, &recheck{signin.Recheck{Provider: name, Source: source, Accounts: s.accounts(), Rules: rules, Left: left, Every: every, Lease: lease}, s})
 	}
 	for _, d := range o.directories {
 		add(d.Name, d.Recheck, d.people, d.Rules)
@@ -42,15 +43,10 @@ func newRechecks(s *service, o *others) (list []*recheck) {
 	return list
 }
 
-// recheckRetry is when a round that was given up goes on.
-const recheckRetry = 5 * time.Minute
-
 // maxRecheckPoll is how long the start of a round may be late.
 const maxRecheckPoll = time.Minute
 
-// run runs the rounds of a provider, from the time at which the issuer has its store until the configuration ends. Of all nodes, and of
-// the configurations that follow each other on them, one runs a round in each interval: each round takes a lease of that length, under a name
-// of its own.
+// run runs the rounds of a provider, from the time at which the issuer has its store until the configuration ends.
 func (r *recheck) run() {
 	life := r.service.life
 	select {
@@ -58,7 +54,7 @@ func (r *recheck) run() {
 		return
 	case <-life.started:
 	}
-	poll := time.NewTicker(min(r.every, maxRecheckPoll))
+	poll := time.NewTicker(min(r.Every, maxRecheckPoll))
 	defer poll.Stop()
 	for {
 		r.once()
@@ -72,22 +68,10 @@ func (r *recheck) run() {
 
 // once runs a round, if none was begun within the interval.
 func (r *recheck) once() {
-	s := r.service
-	ctx, holder := s.life.ctx, oauth.NewID()
-	lease := func(ctx context.Context, length time.Duration) (bool, error) {
-		now := s.node.StoreTime()
-		return s.node.Store().Housekeeping.Lease(ctx, "recheck "+r.Provider, holder, now.Add(length), now)
-	}
-	due, err := lease(ctx, r.every)
-	if err == nil && !due {
+	s, ctx := r.service, r.service.life.ctx
+	t, ran, err := r.RunDue(ctx)
+	if err == nil && !ran {
 		return
-	}
-	var t signin.Tally
-	if err == nil {
-		r.Leads = func(ctx context.Context) (bool, error) { return lease(ctx, r.every) } // a round may take longer than the interval
-		if t, err = r.Round(ctx); t.Unfinished {
-			_, _ = lease(ctx, min(r.every, recheckRetry)) // if that fails, it goes on after the interval
-		}
 	}
 	fields := []zap.Field{zap.String("provider", r.Provider), zap.Int("asked", t.Asked), zap.Int("left", t.Left)}
 	switch {

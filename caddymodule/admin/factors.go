@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -32,11 +31,12 @@ func listFactors(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	own, err := t.Issuer.SignIns.Factors.Of(r.Context(), user)
+	factors := t.Issuer.SignIns.Factors
+	own, err := factors.Of(r.Context(), user)
 	return listed(own, err, func(f *store.Factor) Factor {
 		view := Factor{ID: f.ID, Kind: f.Kind, Name: f.Name, CreatedAt: f.CreatedAt, LastUsedAt: f.LastUsedAt}
 		if f.Kind == store.RecoveryCodes {
-			left := signin.CodesLeft(f)
+			left := factors.CodesLeft(f)
 			view.CodesLeft = &left
 		}
 		return view

@@ -68,7 +68,7 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return t.giveLink(user, "user invited", func(links *people.Links) (people.MadeLink, error) { return links.Invite(r.Context(), user) })
+	return t.giveLink(user, "user invited", func(links *people.Links) (people.MadeLink, error) { return links.Invite(r.Context(), user.ID) })
 }
 
 // recoverUser makes a link for a user who has lost password and factors, and ends the user's sessions and tokens.

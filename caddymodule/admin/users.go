@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -195,9 +196,10 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	change := store.MergeUser(p, t.Issuer.Roles)
 	change.VerifiesEmail = about.verifies
 	change.UnlinkIdentities, change.KeepIdentities = about.choice == unlinkIdentities, about.choice == keepIdentities
-	var after store.User // as this change has left the user: another one may follow at once
+	var before, after store.User // as this change has found and left the user: another one may follow at once
 	merge := change.Edit
 	change.Edit = func(u *store.User) error {
+		before = *u
 		if unverified {
 			u.EmailVerifiedBy = ""
 		}
@@ -209,6 +211,9 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 		return 0, nil, err
 	}
 	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, &after)...)...)
+	if after.Email != before.Email {
+		t.Registry.People.Post.Notify(r.Context(), &before, mail.AddressChanged, after.Email)
+	}
 	if user, err = t.Registry.People.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}

@@ -27,7 +27,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 )
 
@@ -43,6 +42,8 @@ type Options struct {
 	Implicit, NoTLS bool
 	// Open wants no authentication.
 	Open bool
+	// Mechanisms are the ways to authenticate that it announces, and serves if it knows them; nil: PLAIN. It announces them before STARTTLS, too.
+	Mechanisms []string
 }
 
 // Server is a mail server in this process.
@@ -52,6 +53,8 @@ type Server struct {
 
 	// Answer decides the answers to MAIL, RCPT and DATA; nil: all are accepted. It is set before the first mail.
 	Answer func(step, argument string) error
+	// Repeats is what the server says that a client has sent whose password is wrong.
+	Repeats string
 
 	options Options
 	mails   chan Mail
@@ -64,6 +67,8 @@ type Mail struct {
 	From, To string
 	// TLS reports that it came over TLS.
 	TLS bool
+	// Mechanism is how the client authenticated.
+	Mechanism string
 	// Raw is the mail as it came.
 	Raw string
 }
@@ -79,15 +84,13 @@ func Start(t testing.TB, options Options) *Server {
 	s := &Server{URL: "smtp://" + listener.Addr().String(), CA: authority.CA, CAFile: authority.CAFile, options: options, mails: make(chan Mail, 1000)}
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return s.session(c), nil }))
 	server.Domain, server.EnableSMTPUTF8, server.ErrorLog = "mail.example", true, quiet{}
-	server.ReadTimeout, server.WriteTimeout = time.Minute, time.Minute
+	server.ReadTimeout, server.WriteTimeout, server.AllowInsecureAuth = time.Minute, time.Minute, true
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Certificate}, MinVersion: tls.VersionTLS12}
 	switch {
 	case options.Implicit:
 		s.URL = "smtps://" + listener.Addr().String()
 		listener = tls.NewListener(listener, config)
-	case options.NoTLS:
-		server.AllowInsecureAuth = true
-	default:
+	case !options.NoTLS:
 		server.TLSConfig = config
 	}
 	go func() { _ = server.Serve(listener) }() // Close ends it
@@ -145,24 +148,9 @@ func (s *Server) session(c *smtp.Conn) smtp.Session {
 
 // session is one connection. After STARTTLS it is another.
 type session struct {
-	server         *Server
-	isTLS, isKnown bool
-	from, to       string
-}
-
-// AuthMechanisms lists PLAIN.
-func (*session) AuthMechanisms() []string { return []string{sasl.Plain} }
-
-// Auth compares user and password.
-func (s *session) Auth(string) (sasl.Server, error) {
-	return sasl.NewPlainServer(func(_, user, password string) error {
-		_ = s.server.step("AUTH", user)
-		if user != User || password != Password {
-			return smtp.ErrAuthFailed
-		}
-		s.isKnown = true
-		return nil
-	}), nil
+	server              *Server
+	isTLS, isKnown      bool
+	mechanism, from, to string
 }
 
 // Mail begins a mail.
@@ -189,7 +177,7 @@ func (s *session) Data(r io.Reader) error {
 	if err := s.server.step("DATA", ""); err != nil {
 		return err
 	}
-	s.server.mails <- Mail{From: s.from, To: s.to, TLS: s.isTLS, Raw: string(raw)}
+	s.server.mails <- Mail{From: s.from, To: s.to, TLS: s.isTLS, Mechanism: s.mechanism, Raw: string(raw)}
 	return nil
 }
 

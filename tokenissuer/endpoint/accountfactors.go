@@ -40,7 +40,7 @@ func (h *accountFactors) section(r *http.Request, v visit) (*pages.Factors, erro
 		shown := pages.Factor{ID: f.ID, Kind: string(f.Kind), Name: f.Name, Since: f.CreatedAt, LastUsed: f.LastUsedAt}
 		switch f.Kind {
 		case store.RecoveryCodes:
-			shown.Left = signin.CodesLeft(f)
+			shown.Left = h.factors.CodesLeft(f)
 		case store.TOTP:
 			page.CanAdd = false
 		case store.Passkey:

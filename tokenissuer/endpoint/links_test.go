@@ -250,7 +250,7 @@ func TestE46ALinkEndsWithWhatItWasMadeFor(t *testing.T) {
 		})
 	}
 	s := newLinkScene(t)
-	made, err := s.links.Invite(t.Context(), s.user("u-ivy"))
+	made, err := s.links.Invite(t.Context(), "u-ivy")
 	s.must(err)
 	s.clock.Add(7*store.Day - time.Second)
 	s.browser().send(pathOf(made), nil).holdPage(t, "an invitation", http.StatusOK, "Welcome")
@@ -380,7 +380,7 @@ func TestE51OperatorsLinks(t *testing.T) {
 	_, err := s.users.AddUser(t.Context(), store.User{ID: "robot", Service: true}, oauth.Secret{})
 	s.must(err)
 	for _, id := range []string{"u-dora", "u-eve", "u-max", "robot", "u-ada"} {
-		if _, err := s.links.Invite(t.Context(), s.user(id)); err == nil {
+		if _, err := s.links.Invite(t.Context(), id); err == nil {
 			t.Errorf("%s is invited", id)
 		}
 		if id == "u-ada" {
@@ -405,9 +405,9 @@ func TestE51OperatorsLinks(t *testing.T) {
 		t.Error("the earlier password is still good")
 	}
 	s.holdLetters("ada@acme.example", mail.Recovery)
-	made, err := s.links.Invite(t.Context(), s.user("u-ivy"))
+	made, err := s.links.Invite(t.Context(), "u-ivy")
 	s.must(err)
-	again, err := s.links.Invite(t.Context(), s.user("u-ivy"))
+	again, err := s.links.Invite(t.Context(), "u-ivy")
 	s.must(err)
 	if made.URL.Reveal() == again.URL.Reveal() || !made.Mailed {
 		t.Error("not a new link")

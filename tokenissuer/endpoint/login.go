@@ -318,7 +318,7 @@ func passkeyFields(used webauthn.Used) []zap.Field {
 	if used.ID == "" {
 		return nil
 	}
-	return []zap.Field{zap.String("factor", used.ID)}
+	return []zap.Field{zap.String("subject", used.UserID), zap.String("factor", used.ID)}
 }
 
 // showSignIn shows the sign-in page, or sends the browser to the user's provider.

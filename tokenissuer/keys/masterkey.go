@@ -34,8 +34,8 @@ type MasterKey struct {
 	ProviderSignIns, HalfSignIns cipher.AEAD
 	// Links seals the links with which people set a password or prove an address.
 	Links cipher.AEAD
-	// Factors seals the secrets of users' authenticators and the public keys of their passkeys in the store, and ProviderTokens the refresh
-	// tokens of identity providers there. Challenges seals the challenges of passkeys.
+	// Factors seals users' factors in the store: the secrets of authenticators, recovery codes and the public keys of passkeys. ProviderTokens
+	// seals the refresh tokens of identity providers there. Challenges seals the challenges of passkeys.
 	Factors, ProviderTokens, Challenges cipher.AEAD
 	// Mails seals the letters that wait in the store.
 	Mails cipher.AEAD

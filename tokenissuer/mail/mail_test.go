@@ -212,6 +212,52 @@ func TestE6ATemporaryFailureIsRetried(t *testing.T) {
 	}
 }
 
+// TestE16AnUnansweredLetterIsNotRepeatedForEver: a server that takes a letter and never says so, or a node that dies each time in between → three
+// attempts, whatever failed before, and the letter is given up; an answer in between → sent.
+func TestE16AnUnansweredLetterIsNotRepeatedForEver(t *testing.T) {
+	t.Parallel()
+	unanswered := &Unanswered{Err: errors.New("i/o timeout")}
+	refused := &Refusal{Code: 451, Step: "DATA"}
+	for name, test := range map[string]struct {
+		answers []error
+		dies    int // after so many attempts, always
+		want    Outcome
+		sent    int
+	}{
+		"never answered":            {answers: []error{unanswered, unanswered, unanswered, nil}, dies: 9, want: GivenUp, sent: 3},
+		"after other failures":      {answers: []error{refused, refused, unanswered, refused, unanswered, refused, unanswered, nil}, dies: 9, want: GivenUp, sent: 7},
+		"answered in the end":       {answers: []error{unanswered, unanswered, nil}, dies: 9, want: Sent, sent: 3},
+		"the node dies":             {answers: []error{nil, nil, nil, nil}, dies: 0, want: GivenUp, sent: 3},
+		"unanswered and then death": {answers: []error{unanswered, nil, nil, nil}, dies: 1, want: GivenUp, sent: 3},
+	} {
+		o := newOffice(t)
+		tries := 0
+		o.sender.answer = func(context.Context, Message) error {
+			tries++
+			return test.answers[tries-1]
+		}
+		o.send(Letter{Kind: PasswordChanged, To: "ada@example.com"})
+		last := Failed
+		for round := 0; last == Failed && round < 20; round++ {
+			o.clock.Add(o.waiting()[0].DueAt.Sub(o.clock.Now()))
+			if tries < test.dies || tries >= 3 {
+				if got := o.round(t.Context(), o.worker); len(got) == 1 {
+					last = got[0]
+				} else {
+					t.Fatalf("%s: %q", name, got)
+				}
+				continue
+			}
+			free := make(chan struct{}, 1)
+			free <- struct{}{}
+			o.worker.sendDue(t.Context(), free, func(store.Mail) { tries++ }) // the server has it, and the node is no more
+		}
+		if last != test.want || tries != test.sent || len(o.waiting()) != 0 {
+			t.Errorf("%s: %s after %d attempts, %d wait", name, last, tries, len(o.waiting()))
+		}
+	}
+}
+
 // TestE7AnExpiredLinkIsNotSent: the link expires while its letter waits → the letter is dropped unsent.
 func TestE7AnExpiredLinkIsNotSent(t *testing.T) {
 	t.Parallel()

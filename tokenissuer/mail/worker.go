@@ -27,10 +27,13 @@ const (
 	// firstRetry doubles with each attempt, to maxRetry at most.
 	firstRetry = 10 * time.Second
 	maxRetry   = time.Hour
+
+	// maxUnanswered bounds the attempts after which the server may have the letter: a person gets no more copies of it.
+	maxUnanswered = 3
 )
 
 // Sender hands a message to a mail server. It returns what the server said when it took the message. The error is a *Refusal if the server
-// answered with one. It contains neither the address of the recipient nor a credential.
+// answered with one, and *Unanswered if it may have the message. It contains neither the address of the recipient nor a credential.
 type Sender interface {
 	Send(ctx context.Context, m Message) (answer string, err error)
 }
@@ -48,6 +51,16 @@ type Refusal struct {
 
 // Error includes the step and the server's answer.
 func (r *Refusal) Error() string { return "the mail server refuses " + r.Step + ": " + r.Text }
+
+// Unanswered is the error of an attempt after which the server may have the whole message: it did not say.
+type Unanswered struct{ Err error }
+
+func (u *Unanswered) Error() string { return u.Err.Error() + ": the server may have it" }
+
+// Unwrap returns the cause.
+func (u *Unanswered) Unwrap() error { return u.Err }
+
+var errUnanswered = errors.New("the server may have it: it did not answer, or this server stopped, in each of the last attempts")
 
 // Outcome is the result of an attempt to send a letter.
 type Outcome string
@@ -134,6 +147,7 @@ func (w *Worker) sendDue(ctx context.Context, free chan struct{}, begin func(sto
 	for _, m := range due {
 		until := w.Post.Now().Add(claim)
 		m.Attempts++
+		m.Unanswered++ // until the outcome is known: this node may die
 		switch err := w.Post.Store.PostponeMail(step, m, until); {
 		case errors.Is(err, store.ErrNotFound): // another node was faster
 			continue
@@ -166,16 +180,22 @@ func (w *Worker) send(ctx context.Context, m store.Mail) {
 	case !now.Before(m.ExpiresAt):
 		result.Outcome, err = GivenUp, errors.New("it has waited too long, or its link has expired")
 		result.Attempts--
+	case m.Unanswered > maxUnanswered:
+		result.Outcome, err = GivenUp, errUnanswered
+		result.Attempts--
 	default:
 		attempt, cancel := context.WithTimeout(ctx, 2*MaxTimeout)
 		_, err = w.Sender.Send(attempt, w.Writer.Write(m, letter))
 		cancel()
 		switch {
 		case err == nil:
+		case errors.As(err, new(*Unanswered)):
+			result.Outcome = Failed
 		case errors.As(err, &refusal) && refusal.Permanent:
 			result.Outcome = Refused
 		default:
 			result.Outcome = Failed
+			m.Unanswered--
 		}
 	}
 	// The outcome is stored even if the worker is ending.
@@ -187,7 +207,7 @@ func (w *Worker) send(ctx context.Context, m store.Mail) {
 		w.failed(w.Post.Store.PostponeMail(step, m, w.Post.Now()))
 		return
 	}
-	if result.Outcome == Failed && !next.Before(m.ExpiresAt) {
+	if result.Outcome == Failed && (m.Unanswered >= maxUnanswered || !next.Before(m.ExpiresAt)) {
 		result.Outcome = GivenUp
 	}
 	if err != nil {

@@ -65,8 +65,12 @@ func checkOwner(user *store.User) error {
 	return nil
 }
 
-// Invite makes a link with which a user without a password sets the first one. It is mailed if there is mail.
-func (l *Links) Invite(ctx context.Context, user *store.User) (MadeLink, error) {
+// Invite makes a link with which the user with that id, who has no password, sets the first one. It is mailed if there is mail.
+func (l *Links) Invite(ctx context.Context, id string) (MadeLink, error) {
+	user, err := l.Users.User(ctx, id) // as it is stored: the link names its version
+	if err != nil {
+		return MadeLink{}, err
+	}
 	if err := checkOwner(user); err != nil {
 		return MadeLink{}, err
 	}

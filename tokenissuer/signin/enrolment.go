@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -51,11 +50,9 @@ func (fa *Factors) AddAuthenticator(ctx context.Context, who *SignedIn, secret, 
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := keys.Wrap(fa.Families.Master.Factors, OwnerOf(f), secret, now)
-	if err != nil {
+	if err := SealFactor(fa.Families, f, secret, now); err != nil {
 		return nil, err
 	}
-	f.Data = []byte(sealed.Reveal())
 	return fa.Enrol(ctx, who, f, amrOTP)
 }
 
@@ -91,12 +88,11 @@ func (fa *Factors) ReplaceRecoveryCodes(ctx context.Context, user *store.User) (
 }
 
 func (fa *Factors) addRecoveryCodes(ctx context.Context, user *store.User) ([]oauth.Secret, error) {
-	codes, digests, err := newRecoveryCodes()
-	if err != nil {
-		return nil, oauth.AsError(err)
-	}
-	f := &store.Factor{
-		ID: oauth.NewID(), UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Kind: store.RecoveryCodes, Data: digests, CreatedAt: fa.Families.Now(),
+	now := fa.Families.Now()
+	f := &store.Factor{ID: oauth.NewID(), UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Kind: store.RecoveryCodes, CreatedAt: now}
+	codes, digests := newRecoveryCodes()
+	if err := SealFactor(fa.Families, f, digests, now); err != nil {
+		return nil, err
 	}
 	return codes, fa.add(ctx, f, user)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -214,9 +213,9 @@ func (fa *Factors) proveCode(ctx context.Context, user *store.User, typed oauth.
 
 // proveTOTP verifies a code of an authenticator, and records that it was used.
 func (fa *Factors) proveTOTP(ctx context.Context, f *store.Factor, code string, now time.Time) error {
-	secret, _, err := keys.UnwrapAny[string](fa.Families.Master.Factors, OwnerOf(f), oauth.NewSecret(string(f.Data)))
+	secret, err := OpenFactor[string](fa.Families, f)
 	if err != nil {
-		return oauth.AsError(fmt.Errorf("opening factor %s: %w", f.ID, err))
+		return err
 	}
 	if err := fa.matchOnce(ctx, f.ID, secret, code, now); err != nil {
 		return err
@@ -241,8 +240,10 @@ func (fa *Factors) matchOnce(ctx context.Context, id, secret, code string, now t
 	return err
 }
 
-// OwnerOf returns what the data of a factor is sealed to, so that a row of one user is worthless as a row of another.
-func OwnerOf(f *store.Factor) string { return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID }
+// ownerOfFactor returns what the data of a factor is sealed to.
+func ownerOfFactor(f *store.Factor) string {
+	return f.UserID + "\x00" + f.DeclaredEmail + "\x00" + f.ID
+}
 
 // Recovery codes.
 const (
@@ -251,37 +252,34 @@ const (
 	recoveryCodeLength = 16 // base32
 )
 
-// newRecoveryCodes returns new codes, and what is stored of them.
-func newRecoveryCodes() (codes []oauth.Secret, digests []byte, err error) {
-	stored := make([][]byte, recoveryCodes)
-	for i := range stored {
+// newRecoveryCodes returns new codes, and their digests.
+func newRecoveryCodes() (codes []oauth.Secret, digests [][]byte) {
+	for range recoveryCodes {
 		random := make([]byte, recoveryCodeBytes)
 		_, _ = rand.Read(random) // never fails
 		code := secretEncoding.EncodeToString(random)
 		digest := sha256.Sum256([]byte(code))
-		stored[i] = digest[:]
+		digests = append(digests, digest[:])
 		codes = append(codes, oauth.NewSecret(code[:4]+"-"+code[4:8]+"-"+code[8:12]+"-"+code[12:]))
 	}
-	digests, err = json.Marshal(stored)
-	return codes, digests, err
+	return codes, digests
 }
 
 // spendRecoveryCode deletes a code and tells the user, or returns errWrongCode.
 func (fa *Factors) spendRecoveryCode(ctx context.Context, user *store.User, f *store.Factor, code string, now time.Time) error {
 	digest, remaining := sha256.Sum256([]byte(code)), 0
 	err := fa.Families.Store.ChangeFactor(ctx, f.ID, func(f *store.Factor) error {
-		var left [][]byte
-		if err := json.Unmarshal(f.Data, &left); err != nil {
-			return fmt.Errorf("reading factor %s: %w", f.ID, err)
+		left, err := OpenFactor[[][]byte](fa.Families, f)
+		if err != nil {
+			return err
 		}
 		before := len(left)
 		left = slices.DeleteFunc(left, func(one []byte) bool { return subtle.ConstantTimeCompare(one, digest[:]) == 1 })
 		if len(left) == before {
 			return errWrongCode
 		}
-		data, err := json.Marshal(left)
-		f.Data, f.LastUsedAt, remaining = data, now, len(left)
-		return err
+		f.LastUsedAt, remaining = now, len(left)
+		return SealFactor(fa.Families, f, left, now)
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return errWrongCode
@@ -293,8 +291,23 @@ func (fa *Factors) spendRecoveryCode(ctx context.Context, user *store.User, f *s
 }
 
 // CodesLeft returns how many recovery codes are left in a factor.
-func CodesLeft(f *store.Factor) int {
-	var left [][]byte
-	_ = json.Unmarshal(f.Data, &left) // of a damaged factor none is left
+func (fa *Factors) CodesLeft(f *store.Factor) int {
+	left, _ := OpenFactor[[][]byte](fa.Families, f) // of a damaged factor none is left
 	return len(left)
+}
+
+// OpenFactor returns the data of a factor, as SealFactor stored it.
+func OpenFactor[T any](fs *families.Families, f *store.Factor) (T, error) {
+	value, _, err := keys.UnwrapAny[T](fs.Master.Factors, ownerOfFactor(f), oauth.NewSecret(string(f.Data)))
+	if err != nil {
+		err = oauth.AsError(fmt.Errorf("opening factor %s: %w", f.ID, err))
+	}
+	return value, err
+}
+
+// SealFactor sets the data of a factor. It is sealed to its owner, so that a row of one user is worthless as a row of another.
+func SealFactor[T any](fs *families.Families, f *store.Factor, value T, now time.Time) error {
+	sealed, err := keys.Wrap(fs.Master.Factors, ownerOfFactor(f), value, now)
+	f.Data = []byte(sealed.Reveal())
+	return err
 }

@@ -1,8 +1,12 @@
 package signin_test
 
 import (
+	"crypto/sha256"
 	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,7 +158,7 @@ func TestW4WrongCodesArePausedPerPerson(t *testing.T) {
 	p.wants(p.proves(p.ada, p.codeAt(secret, p.at)), "", "the right code on the next day")
 }
 
-// TestW5ARecoveryCodeIsForOneUse: a recovery code sent twice or raced → accepted once; typed in lower case and without dashes → accepted;
+// TestW5ARecoveryCodeIsForOneUse: a recovery code sent twice, or at two nodes at once → accepted once; typed in lower case and without dashes → accepted;
 // after new ones were made → refused.
 func TestW5ARecoveryCodeIsForOneUse(t *testing.T) {
 	p := newFactorPeople(t)
@@ -172,11 +176,13 @@ func TestW5ARecoveryCodeIsForOneUse(t *testing.T) {
 		}
 	}
 	p.wants(p.proves(p.ada, oauth.NewSecret(string(plain))), "", "a code in lower case")
+	other := *p.Factors // another node
 	accepted := make(chan error, 8)
 	var all sync.WaitGroup
-	for range cap(accepted) {
+	for i := range cap(accepted) {
+		node := []*Factors{p.Factors, &other}[i%2]
 		all.Go(func() {
-			if _, err := p.Prove(t.Context(), &SignedIn{User: p.ada}, codes[2]); err == nil {
+			if _, err := node.Prove(t.Context(), &SignedIn{User: p.ada}, codes[2]); err == nil {
 				accepted <- nil
 			}
 		})
@@ -192,26 +198,39 @@ func TestW5ARecoveryCodeIsForOneUse(t *testing.T) {
 	p.wants(p.proves(p.ada, fresh[0]), "", "a new code")
 }
 
-// TestW6ASecretIsSealedToItsOwner: the row of one user's authenticator copied to another user → its codes prove nothing.
-func TestW6ASecretIsSealedToItsOwner(t *testing.T) {
+// TestW6AFactorIsSealedToItsOwner: the rows of one user's authenticator and recovery codes copied to another user, and the digest of a code
+// written beside the seal → they prove nothing and count no code left; neither the secret nor a digest can be read in the store.
+func TestW6AFactorIsSealedToItsOwner(t *testing.T) {
 	p := newFactorPeople(t)
 	dora := p.user("u-dora")
-	secret, _ := p.enrols(dora)
+	secret, codes := p.enrols(dora)
+	code := strings.ReplaceAll(codes[0].Reveal(), "-", "")
+	digest := sha256.Sum256([]byte(code))
+	unsealed, err := json.Marshal([][]byte{digest[:]})
+	p.must(err)
+	plant := func(f store.Factor) {
+		f.ID, f.UserID, f.DeclaredEmail = oauth.NewID(), p.ada.ID, ""
+		p.must(p.Factors.Families.Store.AddFactor(t.Context(), &f, p.ada.Version))
+		if left := p.CodesLeft(&f); left != 0 {
+			t.Errorf("%d codes are left", left)
+		}
+		p.at = p.at.Add(5 * time.Minute) // the tries with the row before are forgotten
+		for what, typed := range map[string]oauth.Secret{"authenticator": p.codeAt(secret, p.at), "recovery codes": codes[0]} {
+			if err := p.proves(p.ada, typed); err == nil {
+				t.Errorf("the %s of another row were accepted", what)
+			}
+		}
+	}
 	own, err := p.Of(t.Context(), dora)
 	p.must(err)
 	for _, f := range own {
-		if string(f.Data) == secret {
-			t.Error("the secret is stored in the clear")
+		if data := string(f.Data); strings.Contains(data, secret) || strings.Contains(data, base64.StdEncoding.EncodeToString(digest[:])) {
+			t.Errorf("the %s are stored in the clear", f.Kind)
 		}
-		if f.Kind == store.TOTP {
-			stolen := *f
-			stolen.ID, stolen.UserID, stolen.DeclaredEmail = oauth.NewID(), p.ada.ID, ""
-			p.must(p.Factors.Families.Store.AddFactor(t.Context(), &stolen, p.ada.Version))
-		}
+		plant(*f)
 	}
-	if err := p.proves(p.ada, p.codeAt(secret, p.at)); err == nil {
-		t.Error("a copied row was accepted")
-	}
+	plant(store.Factor{Kind: store.RecoveryCodes, Data: unsealed, CreatedAt: p.at})
+	p.wants(p.proves(dora, codes[0]), "", "the code of its owner")
 }
 
 // TestW7TwoTabsEnrolAtOnce: a user adds an authenticator in two tabs → the second is told that there is one, and its secret proves nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -32,8 +33,9 @@ type Recheck struct {
 	Rules    Rules
 	// Left is called with each user whose sessions were ended, and why.
 	Left func(userID string, why error)
-	// Leads is called before each page of people. It reports whether the round may go on; nil: always.
-	Leads func(context.Context) (bool, error)
+	// Every is the interval of the rounds of RunDue, and Lease is the store's (store.Housekeeper). Round needs neither.
+	Every time.Duration
+	Lease func(ctx context.Context, name, holder string, until, now time.Time) (bool, error)
 
 	mu    sync.Mutex // held during a round
 	after string     // the subject at which a round was given up; empty: it was not
@@ -47,6 +49,28 @@ const (
 	// When at least leastAsked people of a page were asked about and more than half of them seem to have left, the question is probably wrong.
 	leastAsked = 10
 )
+
+// recheckRetry is when a round that was given up goes on.
+const recheckRetry = 5 * time.Minute
+
+// RunDue runs a round, unless one was begun within the interval, and reports whether it did. Of all nodes, and of the configurations that
+// follow each other on them, one runs a round in each interval: each round takes a lease of that length, under a name of its own. If its node
+// dies, another one begins a round when the lease has expired.
+func (r *Recheck) RunDue(ctx context.Context) (t Tally, ran bool, err error) {
+	holder := oauth.NewID()
+	lease := func(ctx context.Context, length time.Duration) (bool, error) {
+		now := r.Accounts.now()
+		return r.Lease(ctx, "recheck "+r.Provider, holder, now.Add(length), now)
+	}
+	if ran, err = lease(ctx, r.Every); err != nil || !ran {
+		return t, false, err
+	}
+	t, err = r.round(ctx, func(ctx context.Context) (bool, error) { return lease(ctx, r.Every) }) // it may take longer than the interval
+	if t.Unfinished {
+		_, _ = lease(ctx, min(r.Every, recheckRetry)) // if that fails, it goes on after the interval
+	}
+	return t, true, err
+}
 
 // errTooManyLeft ends a round before it signs out everyone.
 var errTooManyLeft = errors.New("more than half of the people seem to have left: none of them is signed out. Look at the provider, its client and its " +
@@ -65,18 +89,31 @@ type Tally struct {
 // sign in now, it ends what came of the sign-ins at the provider. If the user has no other way to sign in, it ends everything, personal
 // access tokens and tokens for others too. A change of groups ends sessions as it does at a sign-in. An error means that the provider, or the
 // store, could not be asked about some users: their sessions go on.
-func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
+func (r *Recheck) Round(ctx context.Context) (Tally, error) {
+	return r.round(ctx, func(context.Context) (bool, error) { return true, nil })
+}
+
+// round is Round. leads is called before each page of people, and reports whether the round may go on.
+func (r *Recheck) round(ctx context.Context, leads func(context.Context) (bool, error)) (t Tally, fault error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var subjects map[string]bool // of the first page, if the round begins in the middle
 	for fromStart := r.after == ""; ; {
-		if r.Leads != nil {
-			if leads, err := r.Leads(ctx); err != nil || !leads {
-				return t, err
-			}
+		if goesOn, err := leads(ctx); err != nil || !goesOn {
+			return t, err
 		}
 		page, err := r.Accounts.Users.Identities().IdentitiesInUse(ctx, r.Provider, r.after, r.Accounts.now(), recheckPage)
 		if err != nil {
 			return t, err
+		}
+		isLast := len(page) < recheckPage
+		if !fromStart && subjects == nil {
+			subjects = make(map[string]bool)
+			for _, identity := range page {
+				subjects[identity.Subject] = true
+			}
+		} else if i := slices.IndexFunc(page, func(i store.Identity) bool { return subjects[i.Subject] }); fromStart && i >= 0 {
+			page, isLast = page[:i], true // the round has come to its beginning
 		}
 		if err := r.lookAt(ctx, page, &t); err != nil {
 			fault = err
@@ -84,7 +121,7 @@ func (r *Recheck) Round(ctx context.Context) (t Tally, fault error) {
 		switch {
 		case t.Unfinished, ctx.Err() != nil, errors.Is(fault, errTooManyLeft):
 			return t, fault
-		case len(page) < recheckPage:
+		case isLast:
 			r.after = ""
 			if fromStart {
 				return t, fault

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -285,12 +288,155 @@ func TestP199ANewTokenBesideAFault(t *testing.T) {
 	}
 }
 
-// TestP199ARoundThatIsNotLed: another node has the lease → nobody is asked about.
-func TestP199ARoundThatIsNotLed(t *testing.T) {
-	r := newRechecked(t, creates, google("1", "a@acme.example", true))
-	r.Leads = func(context.Context) (bool, error) { return false, nil }
-	delete(r.accounts, "1")
-	if tally := r.round(); tally != (Tally{}) || len(r.living("of 1")) != 1 {
-		t.Errorf("%+v", tally)
+// nodes are several nodes with one store, and the people whom a provider was asked about.
+type nodes struct {
+	*rechecked
+	all []*Recheck
+	mu  sync.Mutex
+	// asked counts the questions by node and person.
+	asked map[string]int
+	// during is called with each question. It may be nil.
+	during func(node int)
+}
+
+// newNodes returns nodes with an interval of an hour.
+func newNodes(t *testing.T, count, persons int) *nodes {
+	t.Helper()
+	var accounts []Account
+	for i := range persons {
+		accounts = append(accounts, google(fmt.Sprintf("%03d", i), fmt.Sprintf("p%d@acme.example", i), true))
+	}
+	n := &nodes{rechecked: newRechecked(t, creates, accounts...), asked: make(map[string]int)}
+	for i := range count {
+		n.all = append(n.all, &Recheck{
+			Provider: "google", Source: nodeSource{n, i}, Accounts: n.providerPeople.Accounts, Rules: creates, Left: func(string, error) {}, Every: time.Hour,
+			Lease: n.stored.Housekeeping.Lease,
+		})
+	}
+	return n
+}
+
+// nodeSource is the provider as a node asks it.
+type nodeSource struct {
+	*nodes
+	node int
+}
+
+func (s nodeSource) Recheck(_ context.Context, subject string, _ oauth.Secret) (Account, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes.asked[subject]++
+	if s.during != nil {
+		s.during(s.node)
+	}
+	return s.accounts[subject], nil
+}
+
+// holdAsked checks that each person was asked about so often since the last call.
+func (n *nodes) holdAsked(what string, times int) {
+	n.Helper()
+	for subject := range n.accounts {
+		if n.asked[subject] != times {
+			n.Errorf("%s: asked %d times about %s, want %d", what, n.asked[subject], subject, times)
+		}
+	}
+	clear(n.asked)
+}
+
+// TestP203OneNodeAsksInEachInterval: several nodes look at once whether a round is due, again and again → the provider is asked about each person
+// once in an interval, by one of them; within it, after a reload too → by none.
+func TestP203OneNodeAsksInEachInterval(t *testing.T) {
+	n := newNodes(t, 4, 120)
+	for range 3 {
+		var ran atomic.Int32
+		var group sync.WaitGroup
+		for _, node := range n.all {
+			group.Go(func() {
+				for range 3 {
+					if _, did, err := node.RunDue(t.Context()); err != nil {
+						t.Error(err)
+					} else if did {
+						ran.Add(1)
+					}
+				}
+			})
+		}
+		group.Wait()
+		if ran.Load() != 1 {
+			t.Errorf("%d rounds", ran.Load())
+		}
+		n.holdAsked("an interval", 1)
+		n.at = n.at.Add(time.Hour - time.Microsecond)
+		if _, did, err := reloaded(n).RunDue(t.Context()); did || err != nil {
+			t.Errorf("a new configuration within the interval: %t, %v", did, err)
+		}
+		n.at = n.at.Add(time.Microsecond)
+	}
+}
+
+// reloaded returns the first node after a reload.
+func reloaded(n *nodes) *Recheck {
+	first := n.all[0]
+	return &Recheck{Provider: first.Provider, Source: first.Source, Accounts: first.Accounts, Rules: first.Rules, Left: first.Left, Every: first.Every, Lease: first.Lease}
+}
+
+// TestP204ANodeThatDiesInARoundIsFollowed: the node with the lease dies in the middle of a round → another one asks about everyone when the
+// interval is over, and not before; the node that was stopped goes on there later, and asks about nobody twice; a round that outlasts the interval
+// keeps the lease from page to page, unless another node has it.
+func TestP204ANodeThatDiesInARoundIsFollowed(t *testing.T) {
+	n := newNodes(t, 2, 220) // pages of a hundred
+	ctx, dies := context.WithCancel(t.Context())
+	questions := 0
+	n.during = func(int) {
+		if questions++; questions == 130 {
+			dies()
+		}
+	}
+	if _, did, err := n.all[0].RunDue(ctx); !did || !errors.Is(err, context.Canceled) || questions != 130 {
+		t.Fatalf("%t, %v after %d questions", did, err, questions)
+	}
+	clear(n.asked)
+	n.at = n.at.Add(time.Hour - time.Microsecond)
+	if _, did, err := n.all[1].RunDue(t.Context()); did || err != nil || len(n.asked) != 0 {
+		t.Errorf("before the interval is over: %t, %v", did, err)
+	}
+	n.at = n.at.Add(time.Microsecond)
+	if tally, did, err := n.all[1].RunDue(t.Context()); !did || err != nil || tally.Asked != 220 {
+		t.Errorf("after it: %+v, %t, %v", tally, did, err)
+	}
+	n.holdAsked("the other node", 1)
+
+	n.at = n.at.Add(time.Hour)
+	n.during = func(int) { n.at = n.at.Add(time.Minute / 2) } // 110 minutes in all, and 50 for a page
+	beside := 0
+	lease := n.all[0].Lease
+	n.all[0].Lease = func(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
+		held, err := lease(ctx, name, holder, until, now)
+		if _, did, _ := n.all[1].RunDue(ctx); did {
+			beside++
+		}
+		return held, err
+	}
+	if tally, did, err := n.all[0].RunDue(t.Context()); !did || err != nil || tally.Asked != 220 || beside != 0 {
+		t.Errorf("a slow round: %+v, %t, %v, %d beside it", tally, did, err, beside)
+	}
+	n.holdAsked("a slow round", 1)
+
+	n.at = n.at.Add(time.Hour)
+	n.during = func(node int) {
+		if node == 0 {
+			n.at = n.at.Add(time.Minute) // 100 minutes for a page
+		}
+	}
+	n.all[0].Lease = func(ctx context.Context, name, holder string, until, now time.Time) (bool, error) {
+		if len(n.asked) == 100 { // the lease has expired
+			if tally, did, err := n.all[1].RunDue(ctx); !did || err != nil || tally.Asked != 220 {
+				t.Errorf("the other node: %+v, %t, %v", tally, did, err)
+			}
+		}
+		return lease(ctx, name, holder, until, now)
+	}
+	if tally, _, err := n.all[0].RunDue(t.Context()); err != nil || tally.Asked != 100 {
+		t.Errorf("a round that was overtaken: %+v, %v", tally, err)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-const mailColumns = `id, recipient, sealed, created_at, due_at, expires_at, attempts`
+const mailColumns = `id, recipient, sealed, created_at, due_at, expires_at, attempts, unanswered`
 
-// insertMail adds a mail unless $8 mails wait, or $9 for its recipient. One that is there already stays as it is, and counts as added.
-const insertMail = `INSERT INTO mails (` + mailColumns + `) SELECT $1, $2, $3, $4, $5, $6, $7
-	WHERE (SELECT COUNT(*) FROM mails) < $8 AND (SELECT COUNT(*) FROM mails WHERE recipient = $2) < $9
+// insertMail adds a mail unless $9 mails wait, or $10 for its recipient. One that is there already stays as it is, and counts as added.
+const insertMail = `INSERT INTO mails (` + mailColumns + `) SELECT $1, $2, $3, $4, $5, $6, $7, $8
+	WHERE (SELECT COUNT(*) FROM mails) < $9 AND (SELECT COUNT(*) FROM mails WHERE recipient = $2) < $10
 	ON CONFLICT (id) DO UPDATE SET id = excluded.id`
 
 // AddMail stores a mail, unless too many wait.
@@ -22,7 +22,7 @@ func (s mails) AddMail(ctx context.Context, mail store.Mail, limits store.MailLi
 	m := mail
 	return s.db.statement(ctx, "adding mail", func(ctx context.Context, tx session) error {
 		err := mustHit(tx.ExecContext(ctx, insertMail, m.ID, m.To, m.Sealed, micros(m.CreatedAt), micros(m.DueAt), micros(m.ExpiresAt), m.Attempts,
-			limits.All, limits.PerAddress))
+			m.Unanswered, limits.All, limits.PerAddress))
 		if errors.Is(err, store.ErrNotFound) {
 			return store.ErrFull
 		}
@@ -35,7 +35,7 @@ func (s mails) DueMails(ctx context.Context, at time.Time, limit int) ([]store.M
 	list, err := askAll(ctx, s.db.background(`SELECT `+mailColumns+` FROM mails WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2`), []any{at.UnixMicro(), limit},
 		func(row scanner) (m store.Mail, err error) {
 			var created, due, expires sql.Null[int64]
-			err = row.Scan(&m.ID, &m.To, &m.Sealed, &created, &due, &expires, &m.Attempts)
+			err = row.Scan(&m.ID, &m.To, &m.Sealed, &created, &due, &expires, &m.Attempts, &m.Unanswered)
 			m.CreatedAt, m.DueAt, m.ExpiresAt = timeOf(created), timeOf(due), timeOf(expires)
 			return m, err
 		})
@@ -48,8 +48,8 @@ func (s mails) DueMails(ctx context.Context, at time.Time, limit int) ([]store.M
 // PostponeMail makes a mail due later, unless another caller has done so since it was listed.
 func (s mails) PostponeMail(ctx context.Context, m store.Mail, next time.Time) error {
 	return s.db.statement(ctx, "postponing mail", func(ctx context.Context, tx session) error {
-		return mustHit(tx.ExecContext(ctx, `UPDATE mails SET due_at = $1, attempts = $2 WHERE id = $3 AND due_at = $4`,
-			micros(next), m.Attempts, possible(m.ID), micros(m.DueAt)))
+		return mustHit(tx.ExecContext(ctx, `UPDATE mails SET due_at = $1, attempts = $2, unanswered = $3 WHERE id = $4 AND due_at = $5`,
+			micros(next), m.Attempts, m.Unanswered, possible(m.ID), micros(m.DueAt)))
 	})
 }
 

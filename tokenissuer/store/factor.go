@@ -28,8 +28,8 @@ type Factor struct {
 	Kind          FactorKind
 	// Name is the name that the user gave it.
 	Name string
-	// Data is the sealed secret of TOTP, the digests of RecoveryCodes that were not used, or the sealed public key of a Passkey. Packages
-	// signin and webauthn read it.
+	// Data is sealed: the secret of TOTP, the digests of RecoveryCodes that were not used, or the public key of a Passkey. Packages signin
+	// and webauthn read it.
 	Data []byte
 	// Credential is the credential id of a Passkey in base64url; empty for other kinds.
 	Credential string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -141,5 +142,65 @@ var factorChecks = []check{
 		must(t, s.Factors.RemoveFactors(t.Context(), store.FactorFilter{UserID: "a"}))
 		wantSize(t, factorIDs(t, s.Factors, "a"), 0)
 		wantSize(t, factorIDs(t, s.Factors, "b"), 1)
+	}},
+	// A change of a user that removes the factors → they go with it; one that fails, in its edit or after it, or that is of a declared user
+	// → all stay; one that removes none → all stay, and so do those of others.
+	{name: "W15AChangeOfTheUserRemovesFactors", test: func(t *testing.T, s store.Store) {
+		u := addUser(t, s, user("ada"))
+		addUser(t, s, user("bob"))
+		of := func(id, userID, version string) {
+			f := passkey(id, userID)
+			f.DeclaredEmail = ""
+			must(t, s.Factors.AddFactor(t.Context(), f, version))
+		}
+		of("a1", "ada", u.Version)
+		of("a2", "ada", u.Version)
+		of("b1", "bob", readUser(t, s.Users, "bob").Version)
+		must(t, s.Factors.AddFactor(t.Context(), passkey("d1", "declared"), ""))
+		failure := errors.New("of the edit")
+		removing := func(edit func(u *store.User) error) store.UserChange {
+			return store.UserChange{RemoveFactors: true, Edit: edit}
+		}
+		for name, c := range map[string]struct {
+			id     string
+			change store.UserChange
+			want   error
+		}{
+			"a failed edit":      {"ada", removing(func(*store.User) error { return failure }), failure},
+			"a taken address":    {"ada", removing(func(u *store.User) error { u.SetEmail("bob@example.com"); return nil }), store.ErrEmailTaken},
+			"an organisation":    {"ada", removing(func(u *store.User) error { u.Organisation = "nowhere"; return nil }), store.ErrNotFound},
+			"a declared user":    {"declared", removing(func(*store.User) error { return nil }), store.ErrNotFound},
+			"a change of others": {"ada", edit(func(u *store.User) { u.Role = store.RoleMember }), nil},
+		} {
+			if err := errOf(s.Users.ChangeUser(t.Context(), c.id, c.change, theEnd)); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+			same(t, factorIDs(t, s.Factors, "ada"), []string{"a1", "a2"})
+		}
+		ok(s.Users.ChangeUser(t.Context(), "ada", removing(func(u *store.User) error { u.Role = store.RoleAdmin; return nil }), theEnd))(t)
+		wantSize(t, factorIDs(t, s.Factors, "ada"), 0)
+		if got := readUser(t, s.Users, "ada").Role; got != store.RoleAdmin {
+			t.Errorf("the role is %q", got)
+		}
+		mustBe(t, errOf(s.Factors.FactorByCredential(t.Context(), "credential of a1")), store.ErrNotFound)
+		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
+		same(t, factorIDs(t, s.Factors, "declared"), []string{"d1"})
+	}},
+	// A change that removes the factors, beside factors that are added → whichever order they take, the user has none in the end.
+	{name: "W15FactorsAddedBesideTheirRemoval", beside: func(t *testing.T, a, b store.Store) {
+		for round := range raceRounds {
+			u := addUser(t, a, user(fmt.Sprint("user ", round)))
+			add := func(s store.Store, i int) func() error {
+				f := passkey(fmt.Sprint(u.ID, " ", i), u.ID)
+				f.DeclaredEmail = ""
+				return func() error { return s.Factors.AddFactor(t.Context(), f, u.Version) }
+			}
+			change := edit(func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") })
+			change.RemoveFactors = true
+			besideTheEnd(t, store.ErrNotFound, func() ([]store.Revocation, error) {
+				return a.Users.ChangeUser(t.Context(), u.ID, change, theEnd)
+			}, add(a, 1), add(b, 2), add(b, 3))
+			wantSize(t, factorIDs(t, b.Factors, u.ID), 0)
+		}
 	}},
 }

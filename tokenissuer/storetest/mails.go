@@ -14,7 +14,7 @@ var manyMails = store.MailLimits{All: 1000, PerAddress: 1000}
 // mail returns a mail in which every field has a distinct value.
 func mail(id string) store.Mail {
 	return store.Mail{
-		ID: id, To: id + "@é.example", Sealed: []byte("\x00sealed " + id), CreatedAt: now.Add(-time.Minute), DueAt: now, ExpiresAt: now.Add(time.Hour), Attempts: 3,
+		ID: id, To: id + "@é.example", Sealed: []byte("\x00sealed " + id), CreatedAt: now.Add(-time.Minute), DueAt: now, ExpiresAt: now.Add(time.Hour), Attempts: 3, Unanswered: 2,
 	}
 }
 
@@ -79,7 +79,7 @@ var mailChecks = []check{
 	{name: "E3OneCallerGetsAMail", races: func(t *testing.T, s store.Store) {
 		m, next := mail("m"), now.Add(time.Minute)
 		must(t, s.Mails.AddMail(t.Context(), m, manyMails))
-		m.Attempts = 4
+		m.Attempts, m.Unanswered = 4, 1
 		oneWinner(t, race(racers, func(int) error { return s.Mails.PostponeMail(t.Context(), m, next) }), store.ErrNotFound)
 		wantSize(t, dueMails(t, s.Mails, next.Add(-time.Microsecond), 10), 0)
 		claimed := ok(s.Mails.DueMails(t.Context(), next, 10))(t)

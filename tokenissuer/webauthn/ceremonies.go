@@ -33,8 +33,8 @@ var (
 
 // Used is a passkey that was used.
 type Used struct {
-	// ID is the id of the factor.
-	ID string
+	// ID is the id of the factor, and UserID its user's, who may be gone. Both are empty for ErrUnknown.
+	ID, UserID string
 	// Credential is the credential id in the answer, in base64url. It is known for ErrUnknown too.
 	Credential string
 	// WentBack reports that the authenticator's counter did not grow: there may be a copy of the key (WebAuthn Level 3 §6.1.1).
@@ -79,7 +79,7 @@ func (rp *RelyingParty) signIn(ctx context.Context, answer oauth.Secret, v Visit
 		}
 		return nil, record{}, used, err
 	}
-	used.ID = f.ID
+	used.ID, used.UserID = f.ID, f.UserID
 	user, err := fs.Directory.User(ctx, f.UserID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, record{}, used, err
@@ -117,7 +117,7 @@ func (rp *RelyingParty) Prove(ctx context.Context, who *signin.SignedIn, answer 
 		if f.Kind != store.Passkey || f.Credential != a.ID {
 			continue
 		}
-		used.ID = f.ID
+		used.ID, used.UserID = f.ID, f.UserID
 		r, err := rp.verify(a, f, who.User, false)
 		if err == nil {
 			used.WentBack, err = rp.spend(ctx, a, f.ID)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -42,16 +40,10 @@ func (rp *RelyingParty) open(f *store.Factor) (record, error) {
 	if f.Kind != store.Passkey {
 		return record{}, fmt.Errorf("factor %s is no passkey", f.ID)
 	}
-	r, _, err := keys.UnwrapAny[record](rp.SignIns.Families.Master.Factors, signin.OwnerOf(f), oauth.NewSecret(string(f.Data)))
-	if err != nil {
-		return r, fmt.Errorf("opening factor %s: %w", f.ID, err)
-	}
-	return r, nil
+	return signin.OpenFactor[record](rp.SignIns.Families, f)
 }
 
 // seal stores a record in its factor.
 func (rp *RelyingParty) seal(f *store.Factor, r record, now time.Time) error {
-	sealed, err := keys.Wrap(rp.SignIns.Families.Master.Factors, signin.OwnerOf(f), r, now)
-	f.Data = []byte(sealed.Reveal())
-	return err
+	return signin.SealFactor(rp.SignIns.Families, f, r, now)
 }

@@ -194,9 +194,8 @@ func (s *Sender) options(dial gomail.DialContextFunc) []gomail.Option {
 	if s.settings.Hello != "" {
 		all = append(all, gomail.WithHELO(s.settings.Hello))
 	}
-	if s.settings.User != "" { // the library sends PLAIN and LOGIN only over TLS or to this machine
-		all = append(all, gomail.WithUsername(s.settings.User), gomail.WithPassword(s.settings.Password.Reveal()),
-			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin))
+	if s.settings.User != "" {
+		all = append(all, gomail.WithSMTPAuthCustom(&authentication{settings: &s.settings, host: s.host}))
 	}
 	return all
 }
@@ -221,7 +220,10 @@ func (s *Sender) submit(client *smtp.Client, message *gomail.Msg, to string, unt
 		return "", s.fault("the message", to, err)
 	}
 	if err := writer.Close(); err != nil {
-		return "", s.fault("the message", to, err)
+		if err = s.fault("the message", to, err); !errors.As(err, new(*mail.Refusal)) {
+			err = &mail.Unanswered{Err: err}
+		}
+		return "", err
 	}
 	answer := ""
 	if closed, is := writer.(*smtp.DataCloser); is {
@@ -251,11 +253,15 @@ func (s *Sender) message(m mail.Message) (*gomail.Msg, error) {
 // authenticationNeeded is the reply code of a server that wants a sign-in first (RFC 4954 §6). It is about our settings, not the message.
 const authenticationNeeded = 530
 
-// fault words an error without the address of the recipient. A reply to RCPT TO or to the message from 500 on is permanent. Any other
+// fault words an error without the address of the recipient and without the password. A reply to RCPT TO or to the message from 500 on is permanent. Any other
 // failure may be one of the settings, which the operator can mend.
 func (s *Sender) fault(step, to string, err error) error {
 	said := func(text string) string {
-		return strings.Join(strings.Fields(strings.ReplaceAll(text, to, "(recipient)")), " ")
+		text = strings.ReplaceAll(text, to, "(recipient)")
+		for _, secret := range s.settings.credentials() {
+			text = strings.ReplaceAll(text, secret, "(password)")
+		}
+		return strings.Join(strings.Fields(text), " ")
 	}
 	var reply *textproto.Error
 	if !errors.As(err, &reply) {

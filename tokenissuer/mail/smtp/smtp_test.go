@@ -3,6 +3,7 @@ package smtp
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"net"
 	"slices"
@@ -168,8 +169,64 @@ func TestE22WhatAServerRefuses(t *testing.T) {
 	}
 }
 
+// TestE27WaysToAuthenticate: a server that announces LOGIN, CRAM-MD5 or SCRAM → the letter arrives by the best of them, by PLAIN rather than by
+// LOGIN; a wrong password → the server's refusal, without the password even where the server repeats it; none that is usable, or none at all →
+// what to do, and the server has seen no user. All this before STARTTLS, too, where nothing is sent.
+func TestE27WaysToAuthenticate(t *testing.T) {
+	t.Parallel()
+	const wrong = "wrong-password"
+	for name, test := range map[string]struct {
+		announced []string
+		want      string // of the mechanisms, or in the error
+	}{
+		"PLAIN":          {[]string{"PLAIN"}, "PLAIN"},
+		"LOGIN":          {[]string{"LOGIN"}, "LOGIN"},
+		"CRAM-MD5":       {[]string{"CRAM-MD5"}, "CRAM-MD5"},
+		"SCRAM-SHA-1":    {[]string{"SCRAM-SHA-1"}, "SCRAM-SHA-1"},
+		"SCRAM-SHA-256":  {[]string{"SCRAM-SHA-256"}, "SCRAM-SHA-256"},
+		"of all":         {[]string{"LOGIN", "PLAIN", "CRAM-MD5", "SCRAM-SHA-1", "XOAUTH2", "SCRAM-SHA-256"}, "SCRAM-SHA-256"},
+		"of the old":     {[]string{"NTLM", "CRAM-MD5", "LOGIN", "PLAIN"}, "PLAIN"},
+		"tokens":         {[]string{"XOAUTH2", "OAUTHBEARER"}, "turn on one of SCRAM-SHA-256, SCRAM-SHA-1, PLAIN, LOGIN, CRAM-MD5 for this account"},
+		"no password":    {[]string{}, "use its port for submission (587, or smtps:// and 465), or take user and password away"},
+		"like one of us": {[]string{"PLAINER", "SCRAM-SHA-256-PLUS"}, "turn on one of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, implicit := range []bool{false, true} {
+				server := mailtest.Start(t, mailtest.Options{Implicit: implicit, Mechanisms: test.announced})
+				s := settingsFor(server)
+				_, err := newSender(t, s).Send(t.Context(), letter)
+				if !slices.Contains(test.announced, test.want) {
+					if err == nil || !strings.Contains(err.Error(), test.want) {
+						t.Errorf("%v, want %q in it", err, test.want)
+					}
+				} else if err != nil {
+					t.Error(err)
+				} else if m := server.Next(t); m.Mechanism != test.want || !m.TLS {
+					t.Errorf("by %s, TLS %t", m.Mechanism, m.TLS)
+				}
+				s.Password = oauth.NewSecret(wrong)
+				server.Repeats = base64.StdEncoding.EncodeToString([]byte("\x00"+mailtest.User+"\x00"+wrong)) + " " + wrong
+				_, err = newSender(t, s).Send(t.Context(), letter)
+				if err == nil || strings.Contains(err.Error(), wrong) || strings.Contains(err.Error(), server.Repeats[:20]) {
+					t.Errorf("a wrong password: %v", err)
+				}
+				var refusal *mail.Refusal
+				if slices.Contains(test.announced, test.want) && (!errors.As(err, &refusal) || refusal.Code != 535 || refusal.Permanent) {
+					t.Errorf("a wrong password: %v", err)
+				}
+				for _, step := range server.Steps() {
+					if strings.HasPrefix(step, "AUTH") && (step != "AUTH "+mailtest.User || !slices.Contains(test.announced, test.want)) {
+						t.Errorf("the server has seen %q", step)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestE23AServerThatStalls: a server that does not accept, is silent from the beginning, stops in the middle, or closes the connection anywhere
-// → an error within the timeout, and the connection is closed; the context ends → at once.
+// → an error within the timeout, which says whether the server may have the letter, and the connection is closed; the context ends → at once.
 func TestE23AServerThatStalls(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string][]string{
@@ -190,6 +247,9 @@ func TestE23AServerThatStalls(t *testing.T) {
 				var refusal *mail.Refusal
 				if errors.As(err, &refusal) && refusal.Permanent {
 					t.Errorf("permanent: %v", err)
+				}
+				if mayHaveIt := errors.As(err, new(*mail.Unanswered)); !cut && mayHaveIt != (name == "in the letter") {
+					t.Errorf("the server may have the letter: %t, %v", mayHaveIt, err)
 				}
 				select {
 				case <-closed:

@@ -26,7 +26,8 @@ CREATE TABLE mails (
     created_at BIGINT  NOT NULL,
     due_at     BIGINT  NOT NULL,
     expires_at BIGINT  NOT NULL,
-    attempts   INTEGER NOT NULL
+    attempts   INTEGER NOT NULL,
+    unanswered INTEGER NOT NULL
 );
 CREATE INDEX mails_by_due ON mails (due_at);
 CREATE INDEX mails_by_recipient ON mails (recipient);
