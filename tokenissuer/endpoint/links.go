@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
@@ -44,23 +45,34 @@ type linkPages struct {
 // maxBehind is the maximum number of letters that are being written at once.
 const maxBehind = 64
 
-// OfferLinks adds the pages for links. Without it nobody sets a password. enter registers what is done after a response. OfferLinks must be
-// called before the first request, and not if nobody signs in with a password of ours.
-func (h *Handler) OfferLinks(links *people.Links, enter Enter) {
+// OfferLinks adds the pages for links and, unless registration is nil, those on which people make accounts. Without it nobody sets a password.
+// enter registers what is done after a response. OfferLinks must be called before the first request, and not if nobody signs in with a
+// password of ours.
+func (h *Handler) OfferLinks(links *people.Links, registration *people.Registration, enter Enter) error {
 	signIn := h.account.signIn
 	l := &linkPages{
 		links: links, enter: enter, audit: signIn.audit, counters: h.counters, browser: h.browser, signIn: signIn, behind: make(chan struct{}, maxBehind),
 	}
 	signIn.links = l
-	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
-		path = h.site.prefix + path
-		h.routes[path] = route{name, methodsPage, navigated(serve), h.browser.refusePage, unshared}
-		h.places = append(h.places, requests.SegmentsOf(path))
-	}
-	page(linkPath, "link", l.serveLink)
+	h.addPage(linkPath, "link", l.serveLink)
 	if links.Mails() {
-		page(forgottenPath, "forgotten", l.serveForgotten)
+		h.addPage(forgottenPath, "forgotten", l.serveForgotten)
 	}
+	if registration == nil {
+		return nil
+	}
+	signIn.signUp = &signUpPages{registration, l}
+	h.addPage(signUpPath, "sign_up", signIn.signUp.serve)
+	h.addPage(signUpLinkPath, "sign_up", signIn.signUp.serveLink)
+	signIn.authorization.authorizations.Registers = true
+	return h.PublishMetadata()
+}
+
+// addPage adds a page to those of NewHandler.
+func (h *Handler) addPage(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
+	path = h.site.prefix + path
+	h.routes[path] = route{name, methodsPage, navigated(serve), h.browser.refusePage, unshared}
+	h.places = append(h.places, requests.SegmentsOf(path))
 }
 
 // forgottenURL returns the page for people who have forgotten their password; "" if there is none.
@@ -78,7 +90,7 @@ func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	page := pages.AskLetter{Form: h.browser.form(v, forgottenPath, oauth.Secret{}), SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
+	page := pages.AskLetter{For: pages.ForgottenPassword, Form: h.browser.form(v, forgottenPath, oauth.Secret{}), SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
 	if r.Method != http.MethodPost {
 		return h.browser.show(w, r, http.StatusOK, "", page)
 	}
@@ -161,11 +173,8 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 		sealed = f.Secret("pending")
 	}
 	opened, err := h.links.Open(r.Context(), sealed)
-	if oauth.AsError(err).Reason == "seal_broken" {
-		err = oauth.NewError(oauth.InvalidRequest, "link_broken")
-	}
 	if err != nil {
-		return err
+		return brokenLink(err)
 	}
 	page := h.linkPage(v, opened, sealed)
 	if r.Method != http.MethodPost {
@@ -182,6 +191,14 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return h.changeAddress(w, r, opened)
 	}
 	return h.setPassword(w, r, v, opened, f, page, nonce)
+}
+
+// brokenLink gives the error for a link that cannot be opened a page of its own.
+func brokenLink(err error) error {
+	if oauth.AsError(err).Reason == keys.ErrUnwrapped.Reason {
+		return oauth.NewError(oauth.InvalidRequest, "link_broken")
+	}
+	return err
 }
 
 func (h *linkPages) linkPage(v visit, opened people.OpenedLink, sealed oauth.Secret) pages.UseLink {

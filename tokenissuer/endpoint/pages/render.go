@@ -217,7 +217,7 @@ func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
 // WayOn returns the URL of the account page for problems that end a visit; "" for others.
 func (p Problem) WayOn() string {
 	switch p.Code {
-	case Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken:
+	case Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken, RegistrationClosed:
 		return p.AccountURL
 	}
 	return ""
