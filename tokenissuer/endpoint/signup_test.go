@@ -524,7 +524,7 @@ func TestE80NamesOfNewPeopleAreText(t *testing.T) {
 				t.Error("markup in the page")
 			}
 			if row.want == "" {
-				if p.holdPage(t, row.typed, http.StatusOK, newAccountTitle); !strings.Contains(p.body, "cannot be called so") {
+				if p.holdPage(t, row.typed, http.StatusOK, newAccountTitle); !strings.Contains(p.body, "name cannot be used") {
 					t.Error("no notice")
 				}
 				if p = b.registers(link, "Ada", nextPassword); p.status != http.StatusSeeOther {

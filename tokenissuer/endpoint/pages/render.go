@@ -200,7 +200,7 @@ func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
 func (n Notice) Mismatch() bool {
-	return n == WrongCredentials || n == WrongCode || n == WrongUserCode || n == NoAddress
+	return n == WrongCredentials || n == WrongCode || n == WrongUserCode || n == NoAddress || n == ForeignAddress
 }
 
 // AboutProvider reports whether a notice is about a provider.
