@@ -652,7 +652,8 @@ func TestE83NoHalfRegistrationWhileTheStoreIsAway(t *testing.T) {
 
 // TestE84AnApplicationGetsItsAnswer: the sign-in page of an application's request leads to the registration, and the link, opened in the same
 // browser, signs in and goes on with the request, also when the letter took 9 minutes; opened in another browser, or after the request has
-// expired → the account page. A request that is too long for a link → the account page.
+// expired → the account page. A request that is too long for a link → the account page. The code of a device leads on in the same browser
+// only.
 func TestE84AnApplicationGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -696,6 +697,18 @@ func TestE84AnApplicationGetsItsAnswer(t *testing.T) {
 				t.Errorf("%d %q", p.status, location)
 			}
 		})
+	}
+	// A code of a device is no secret. It leads on only where it was entered.
+	for another, want := range map[bool]string{false: "/oauth/device?user_code=BCDF-GHJK", true: "/oauth/account"} {
+		s := newSignUpScene(t)
+		b := s.browser()
+		b.fills(b.send("/oauth/sign_up?pending=device:BCDF-GHJK", nil), "email", "new@acme.example")
+		if another {
+			b = s.browser()
+		}
+		if p := b.registers(s.linkIn("new@acme.example"), "", nextPassword); p.header.Get("Location") != want {
+			t.Errorf("a device, another browser %t: %d %q", another, p.status, p.header.Get("Location"))
+		}
 	}
 }
 
