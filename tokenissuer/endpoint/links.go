@@ -233,23 +233,27 @@ func (h *linkPages) setPassword(w http.ResponseWriter, r *http.Request, v visit,
 	}
 	user, err := h.links.SetPassword(r.Context(), opened, password, h.audit.Address(r))
 	if err != nil {
-		return h.passwordRefused(w, r, page, err)
+		status, err := passwordRefused(w, &page, err)
+		if err != nil {
+			return err
+		}
+		return h.browser.show(w, r, status, "", page)
 	}
 	h.audit.Accepted(r, "password set", zap.String("subject", user.ID), zap.String("link", string(opened.Purpose)))
 	return h.signIn.proceed(w, r, v, pending{}, signin.AfterLink(user, h.browser.sessions.Families.Now()), nonce)
 }
 
-// passwordRefused shows the page of a link again if the password is at fault. It returns any other error.
-func (h *linkPages) passwordRefused(w http.ResponseWriter, r *http.Request, page pages.UseLink, err error) error {
+// passwordRefused adds to the page of a link why the password was not accepted, and returns the status. It returns any other error.
+func passwordRefused(w http.ResponseWriter, page *pages.UseLink, err error) (status int, _ error) {
 	if refusal, ok := errors.AsType[passwords.Refusal](err); ok {
 		page.Password.Fault, page.Password.MinLength = pages.PasswordFault(refusal.Fault), refusal.MinLength
-		return h.browser.show(w, r, http.StatusOK, "", page)
+		return http.StatusOK, nil
 	}
 	if errors.Is(err, oauth.ErrHashingBusy) {
 		page.Notice, page.RetryAfter = pages.Busy, oauth.AsError(err).RetryAfter
-		return h.browser.show(w, r, answers.SetStatusHeaders(w, err), "", page)
+		return answers.SetStatusHeaders(w, err), nil
 	}
-	return err
+	return 0, err
 }
 
 // typedPassword returns the new password of a form. It was typed twice.

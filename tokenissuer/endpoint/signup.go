@@ -184,7 +184,11 @@ func (h *signUpPages) register(w http.ResponseWriter, r *http.Request, v visit, 
 		return h.showPage(w, r, http.StatusOK, next.walk(v), page)
 	}
 	if err != nil {
-		return h.links.passwordRefused(w, r, page, err)
+		status, err := passwordRefused(w, &page, err)
+		if err != nil {
+			return err
+		}
+		return h.showPage(w, r, status, next.walk(v), page)
 	}
 	h.links.audit.Accepted(r, "user registered", zap.String("subject", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role)))
 	return h.links.signIn.proceed(w, r, v, next, signin.AfterLink(user, h.links.browser.sessions.Families.Now()), nonce)

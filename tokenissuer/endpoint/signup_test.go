@@ -731,11 +731,18 @@ func TestE85AnApplicationAsksForARegistration(t *testing.T) {
 	if p.holdPage(t, "the first page", http.StatusOK, signUpTitle); !strings.Contains(p.body, `value="new@acme.example"`) {
 		t.Error("the hint is not there")
 	}
-	if policy := p.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://portal.example") {
-		t.Errorf("the policy is %q", policy)
+	holdsTarget := func(p scenePage) { // browsers check where a form redirects to
+		t.Helper()
+		if policy := p.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://portal.example") {
+			t.Errorf("the policy is %q", policy)
+		}
 	}
+	holdsTarget(p)
 	b.fills(p, "email", "new@acme.example").holdPage(t, "asked", http.StatusOK, sentTitle)
-	p = b.registers(s.linkIn("new@acme.example"), "", nextPassword)
+	link := s.linkIn("new@acme.example")
+	holdsTarget(b.send(link, nil))
+	holdsTarget(b.registers(link, "", "short"))
+	p = b.registers(link, "", nextPassword)
 	if !strings.HasPrefix(p.header.Get("Location"), "/oauth/consent?") {
 		t.Fatalf("registered: %d %q", p.status, p.header.Get("Location"))
 	}
