@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/mailtest"
 )
 
 // These tests drive a real browser through the pages. The scripts in testdata/npm hold the checks.
@@ -57,10 +59,8 @@ func TestBrowserFlow(t *testing.T) {
 
 // looksSite throttles sign-ins after three failures and has an application with long names. It is at localhost, where there are passkeys.
 var looksSite = strings.NewReplacer("http://ADDR", "http://localhost:TCPPORT", "login off", "login 3/1m per account", "client house {", `totp
-		mail smtp://127.0.0.1:9 {
-			from id@acme.example
-			insecure
-		}
+		MAIL
+		registration_of_people email_domain new.example
 		client tv {
 			name "Acme television"
 			type public
@@ -78,20 +78,24 @@ var looksSite = strings.NewReplacer("http://ADDR", "http://localhost:TCPPORT", "
 // own pages.
 func TestBrowserLooks(t *testing.T) {
 	const long = "https://customer-relationship-management.eu-central-1.department-of-navigation.example.com/callback"
-	g, given := startBrowser(t, strings.ReplaceAll(looksSite, "LONGREDIRECT", long))
+	server := mailtest.Start(t, mailtest.Options{})
+	t.Setenv("GATEHOUSE_TEST_SMTP_PASSWORD", mailtest.Password)
+	g, given := startBrowser(t, strings.NewReplacer("LONGREDIRECT", long, "MAIL", mailLines(server)).Replace(looksSite))
 	given["clients"].(map[string]map[string]string)["long"] = map[string]string{"id": "long", "redirectURI": long}
 	pictures, err := filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_SCREENSHOTS"), t.TempDir()))
 	check(t, err)
 	given["screenshots"], given["pictures"] = pictures, os.Getenv("GATEHOUSE_SCREENSHOTS") != ""
-	given["issuer"] = strings.Replace(g.url, "127.0.0.1", "localhost", 1)
-	links := make(map[string]string)
+	g.url = strings.Replace(g.url, "127.0.0.1", "localhost", 1)
+	given["issuer"] = g.url
+	links, registrations := make(map[string]string), make(map[string]string)
 	for _, language := range []string{"en", "de"} {
 		address := "zoe-" + language + "@acme.example"
 		g.ok("user", "add", "--email", address, "--name", "Zoe", "--org", "acme")
 		link, _, _ := strings.Cut(g.ok("user", "recover", address), "\n")
 		links[language] = link
+		registrations[language] = registrationLink(t, g.asksForAccount(t, server, "zoe-"+language+"@new.example"))
 	}
-	given["links"] = links
+	given["links"], given["registrations"] = links, registrations
 	runScript(t, "browser-looks.mjs", given)
 	if strings.Contains(g.logs(), "/favicon.ico") {
 		t.Error("a page made the browser ask the site for an icon")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -285,14 +286,19 @@ func TestGateOnlyIsValid(t *testing.T) {
 // TestP91AnOrganisationThatNobodyHas checks that loading fails if neither the configuration nor the store has the organisation.
 func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"
-	with := strings.Replace(site, "ORG", "sign_in {\nprovider corp https://login.example {\nclient gw {env.HOME}\ncreate organisation acme\n}\n}", 1)
-	g := startGatehouse(t, strings.Replace(with, "organisation acme", "", 1))
-	err := g.tryReload(with)
-	if err == nil || !strings.Contains(err.Error(), "provider corp: there is no organisation \"acme\": declare it, or add it with `caddy oauth org add`, at Caddyfile:6") {
-		t.Errorf("got %v", err)
+	g := startGatehouse(t, strings.Replace(site, "ORG", "", 1))
+	for setting, want := range map[string]string{
+		"sign_in {\nprovider corp https://login.example {\nclient gw {env.HOME}\ncreate organisation ID\n}\n}":     "provider corp: there is no organisation \"ID\": declare it, or add it with `caddy oauth org add`, at Caddyfile:6",
+		"mail smtp://127.0.0.1:9 {\nfrom id@acme.example\n}\nregistration_of_people anybody {\norganisation ID\n}": "registration_of_people organisation ID: there is no organisation \"ID\": declare it, or add it with `caddy oauth org add`, at Caddyfile:9",
+	} {
+		id := "org" + strconv.Itoa(len(setting))
+		with := strings.Replace(site, "ORG", strings.Replace(setting, "ID", id, 1), 1)
+		if err := g.tryReload(with); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "ID", id)) {
+			t.Errorf("got %v", err)
+		}
+		g.ok("org", "add", id, "--name", "Acme")
+		g.reload(with)
 	}
-	g.ok("org", "add", "acme", "--name", "Acme")
-	g.reload(with)
 }
 
 // configVars returns the replacements for a configuration that is never served.

@@ -54,7 +54,9 @@ func (s *service) provision(o *others, u *uses) error {
 	}
 	if s.issues() && s.settings.SignIn.Password && !s.settings.SignIn.DirectoriesAlone {
 		s.registry.Links = &people.Links{Users: s.registry.People, Seals: s.issuer.Seals, Page: endpoint.LinkPage(s.issuer.URL)}
-		s.handler.OfferLinks(s.registry.Links, s.enterNode)
+		if err := s.handler.OfferLinks(s.registry.Links, s.peopleRegistration(), s.enterNode); err != nil {
+			return err
+		}
 	}
 	if s.personal != nil {
 		s.handler.OfferPersonalTokens(s.personal)
@@ -73,6 +75,17 @@ func (s *service) provision(o *others, u *uses) error {
 		}
 	}
 	return nil
+}
+
+// peopleRegistration returns what lets people make accounts; nil: they cannot.
+func (s *service) peopleRegistration() *people.Registration {
+	rules := s.settings.SignIn.Registration
+	if len(rules) == 0 {
+		return nil
+	}
+	links := *s.registry.Links
+	links.Page = endpoint.RegistrationPage(s.issuer.URL)
+	return &people.Registration{Links: &links, Rules: rules}
 }
 
 // newIssuer returns the issuer of the configuration on the node. serve adds what comes with the store.

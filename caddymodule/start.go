@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -152,8 +153,8 @@ func isUnavailable(err error) bool {
 }
 
 // checkStored refuses a declared user with the id of a stored client, and a declared client with the id of a stored user: tokens
-// of the one would pass for tokens of the other. It also refuses a provider that would get the users of another provider, and one that
-// creates users in an organisation that does not exist. It returns temporarily_unavailable when the store does not answer.
+// of the one would pass for tokens of the other. It also refuses a provider that would get the users of another provider, and a provider or
+// a registration that puts users into an organisation that does not exist. It returns temporarily_unavailable when the store does not answer.
 func (s *service) checkStored(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.life.ctx, timeout)
 	defer cancel()
@@ -176,15 +177,30 @@ func (s *service) checkStored(timeout time.Duration) error {
 		if err := p.Rules.CheckSource(ctx, s.node.Store().Identities, p.Name); err != nil {
 			return s.sources.At(fmt.Errorf("provider %s: %w", p.Name, err), "provider", p.Name)
 		}
-		if p.Rules.Create == nil || p.Rules.Create.Organisation == "" {
+		if p.Rules.Create == nil {
 			continue
 		}
-		if _, err := directory.Organisation(ctx, p.Rules.Create.Organisation); errors.Is(err, store.ErrNotFound) {
-			err := fmt.Errorf("provider %s: there is no organisation %q: declare it, or add it with `caddy oauth org add`", p.Name, p.Rules.Create.Organisation)
-			return s.sources.At(err, "provider", p.Name)
-		} else if err != nil {
+		if err := s.checkOrganisation(ctx, directory, p.Rules.Create.Organisation, "provider", p.Name); err != nil {
+			return err
+		}
+	}
+	for _, rule := range s.settings.SignIn.Registration {
+		if err := s.checkOrganisation(ctx, directory, rule.Organisation, "registration_of_people", "organisation", rule.Organisation); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkOrganisation refuses a setting that puts new users into an organisation that does not exist.
+func (s *service) checkOrganisation(ctx context.Context, directory store.Directory, id string, setting ...string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := directory.Organisation(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("%s: there is no organisation %q: declare it, or add it with `caddy oauth org add`", strings.Join(setting, " "), id)
+		return s.sources.At(err, setting...)
+	}
+	return err
 }

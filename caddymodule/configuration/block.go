@@ -81,6 +81,8 @@ type Block struct {
 	SecondFactor *SecondFactor `json:"second_factor,omitempty"`
 	// Mail says how letters to people are sent. Default: there are none.
 	Mail *Mail `json:"mail,omitempty"`
+	// RegistrationOfPeople lets people make accounts. Default: they cannot.
+	RegistrationOfPeople []PeopleRegistration `json:"registration_of_people,omitempty"`
 	// Trust lists other issuers, whose tokens `protect` can accept.
 	Trust []Trust `json:"trust,omitempty"`
 	// Accept are the rules by which the token endpoint exchanges tokens of those issuers for ours, in the order in which they are tried.
@@ -120,6 +122,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"password_grant":    with(&b.PasswordGrant, at, parsePasswordGrant),
 		"personal_tokens":   with(&b.PersonalTokens, at, parsePersonalTokens),
 		"pkce":              checkedText(&b.PKCE, oauth.CheckPKCE),
+		peopleRegistration:  with(&b.RegistrationOfPeople, at, parsePeopleRegistration),
 		"registration":      with(&b.Registration, at, parseRegistration),
 		"revocation":        with(&b.Revocation, at, parseRevocation),
 		"role":              with(&b.Roles, at, parseRole),
@@ -207,6 +210,7 @@ func (b *Block) Read() (Settings, error) {
 		func() error { return b.Pages.read(&s, at) },
 		func() error { return readFactors(b, &s, at) },
 		func() error { return b.Mail.read(&s, at) },
+		func() error { return readPeopleRegistration(b.RegistrationOfPeople, &s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -260,6 +264,7 @@ func (b *Block) needsIssuer() []need {
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
 		{"passkeys", b.Passkeys != nil}, {"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil}, {"mail", b.Mail != nil},
+		{peopleRegistration, len(b.RegistrationOfPeople) > 0},
 		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }

@@ -76,7 +76,7 @@ type Provider struct {
 	AllowPrivateNetwork bool `json:"allow_private_network,omitempty"`
 }
 
-// Creation are the organisation and role of users that a provider creates.
+// Creation are the organisation and role of users that a provider creates, or who register.
 type Creation struct {
 	// Organisation is the id of an existing organisation. Default: none.
 	Organisation string `json:"organisation,omitempty"`

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -207,6 +208,23 @@ func TestW35WhoNeedsAFactorAddsUp(t *testing.T) {
 		want.RelyingParty = "a.example"
 		if err != nil || !reflect.DeepEqual(s.Issuer.Factors, want) {
 			t.Errorf("%q: %+v, %v, want %+v", lines, s.Issuer.Factors, err, want)
+		}
+	}
+}
+
+// TestE87WhoRegistersAddsUp: several lines of registration_of_people, with several domains, with and without a block → a rule for each; none →
+// nobody.
+func TestE87WhoRegistersAddsUp(t *testing.T) {
+	for lines, want := range map[string][]people.RegistrationRule{
+		"": nil,
+		"registration_of_people email_domain a.example bücher.example {\norganisation acme\nrole group_manager\ngroups staff \"Web Team\"\ngroups all\n}\nregistration_of_people anybody": {
+			{Domains: []string{"a.example", "bücher.example"}, Creation: signin.Creation{Organisation: "acme", Role: "group_manager"}, Groups: []string{"staff", "Web Team", "all"}}, {},
+		},
+		"role guest\nregistration_of_people anybody {\nrole guest\n}": {{Creation: signin.Creation{Role: "guest"}}},
+	} {
+		s, err := read(withIssuer(someMail + "\n" + lines))
+		if err != nil || !reflect.DeepEqual(s.SignIn.Registration, want) {
+			t.Errorf("%q: %+v, %v, want %+v", lines, s.SignIn.Registration, err, want)
 		}
 	}
 }

@@ -71,6 +71,17 @@ type refusal struct{ text, want string }
 // factorUsage is the error for a line of second_factor on line 4.
 const factorUsage = "write it as `second_factor required role <role>...`, or with group, organisation or everybody in place of role, at Caddyfile:4"
 
+// peopleUsage is the error for a line of registration_of_people on line 3. peoplePassword and powerOf are two others.
+const (
+	peopleUsage    = "write it as `registration_of_people email_domain example.com` or `registration_of_people anybody`, at Caddyfile:3"
+	peoplePassword = "people would choose a password, and nobody signs in with a password of ours: add `password` to sign_in"
+	someMail       = "mail smtp://m.example:587 {\nfrom a@a.example\n}"
+)
+
+func powerOf(role string) string {
+	return "role " + role + " has power over others, which nobody gets by registering: name another"
+}
+
 // refused are invalid forms of each setting: lines of the oauth block or a whole Caddyfile, with the whole error, and members of an app with
 // an issuer in JSON, with a part of it. DIR is the directory of useFiles.
 var refused = map[string]struct{ lines, json []refusal }{
@@ -303,6 +314,39 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{`"openid":{},"clients":[{"id":"a","secret":"s","id_token_signed_response_alg":"HS256"}]`, `client "a": id_token_signed_response_alg: algorithm "HS256" is not supported`},
 			{`"openid":{},"clients":[{"id":"a","secret":"s","backchannel_logout_uri":"http://10.0.0.1/"}]`, `client "a": backchannel_logout_uri "http://10.0.0.1/": use https, or http on loopback`},
 			{`"openid":{},"clients":[{"id":"a","secret":"s","pkce":"plain"}]`, `pkce "plain": use required or optional`},
+		},
+	},
+	"registration of people": {
+		lines: []refusal{
+			{"registration_of_people", peopleUsage}, {"registration_of_people everybody", peopleUsage}, {"registration_of_people example.com", peopleUsage},
+			{"registration_of_people email_domain", "wrong argument count or unexpected line ending after 'email_domain', at Caddyfile:3"},
+			{"registration_of_people anybody else", "wrong argument count or unexpected line ending after 'else', at Caddyfile:3"},
+			{"registration_of_people email_domain Example.com", `domain "Example.com": write it as "example.com", at Caddyfile:3`},
+			{"registration_of_people email_domain *.example.com", `"*.example.com" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:3`},
+			{"registration_of_people email_domain @example.com", `"@example.com" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:3`},
+			{"registration_of_people email_domain {env.DOMAIN}", `"{env.DOMAIN}" cannot stand behind the @ of an e-mail address: write a domain, as example.com, at Caddyfile:3`},
+			{"registration_of_people email_domain a.example\nregistration_of_people email_domain b.example a.example", "registration_of_people: the domain a.example is there twice, at Caddyfile:4"},
+			{"registration_of_people anybody\nregistration_of_people anybody", "registration_of_people: anybody is there twice, at Caddyfile:4"},
+			{"registration_of_people anybody {\nmanager yes\n}", `registration_of_people has no option "manager", at Caddyfile:4`},
+			{"registration_of_people anybody {\nrole member\nrole member\n}", "role is set twice, at Caddyfile:5"},
+			{"registration_of_people anybody {\norganisation \"\"\n}", "the value is empty; is a variable unset?, at Caddyfile:4"},
+			{"registration_of_people anybody {\ngroups a,b\n}", `group "a,b": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:4`},
+			{"registration_of_people anybody", "registration_of_people: a letter proves the address: add `mail`, at Caddyfile:3"},
+			{"sign_in {\ngithub hub {\nclient a s3cret\n}\n}\nregistration_of_people anybody\n" + someMail, "registration_of_people: " + peoplePassword + ", at Caddyfile:8"},
+			{"sign_in {\nldap corp ldaps://ldap.example {\nuser_base dc=x\nuser_filter (mail={email})\n}\n}\nregistration_of_people anybody\n" + someMail, "registration_of_people: " + peoplePassword + ", at Caddyfile:9"},
+			{someMail + "\nregistration_of_people anybody {\nrole boss\n}", "registration_of_people: unknown role \"boss\": use admin, group_manager, business_manager or member, at Caddyfile:6"},
+			{someMail + "\nregistration_of_people email_domain b.example\nregistration_of_people email_domain a.example {\nrole admin\n}", "registration_of_people: " + powerOf("admin") + ", at Caddyfile:7"},
+			{someMail + "\nrole operator\nregistration_of_people anybody {\nrole operator\n}", "registration_of_people: " + powerOf("operator") + ", at Caddyfile:7"},
+			{someMail + "\nrole guest\nrole member manages guest\nregistration_of_people anybody", "registration_of_people: " + powerOf("member") + ", at Caddyfile:8"},
+			{whole("registration_of_people anybody", "trust corp https://l.example {\naudience a\n}"), "registration_of_people needs an issuer: add `issuer https://…` to the oauth block, at Caddyfile:2"},
+		},
+		json: []refusal{
+			{`"mail":{"url":"smtp://m.example:587","from":"a@a.example"},"registration_of_people":[{}]`, "say for whom: email_domain or anybody, and not both"},
+			{`"mail":{"url":"smtp://m.example:587","from":"a@a.example"},"registration_of_people":[{"anybody":true,"email_domains":["a.example"]}]`, "say for whom: email_domain or anybody, and not both"},
+			{`"mail":{"url":"smtp://m.example:587","from":"a@a.example"},"registration_of_people":[{"email_domains":["A.example"]}]`, `write it as "a.example"`},
+			{`"mail":{"url":"smtp://m.example:587","from":"a@a.example"},"registration_of_people":[{"anybody":true,"groups":[""]}]`, `group ""`},
+			{`"mail":{"url":"smtp://m.example:587","from":"a@a.example"},"registration_of_people":[{"anybody":true},{"anybody":true}]`, `anybody is there twice`},
+			{`"registration_of_people":[{"anybody":true,"users":1}]`, `unknown field "users"`},
 		},
 	},
 	"factors": {

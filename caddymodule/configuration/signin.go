@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
 // SignIn lists the ways to sign in. Without it people sign in with a password of ours.
@@ -43,6 +44,8 @@ type SignInSettings struct {
 	Password, DirectoriesAlone bool
 	// Providers are identity providers and directories.
 	Providers []ProviderSettings
+	// Registration are the rules by which people make accounts; empty: they cannot.
+	Registration []people.RegistrationRule
 }
 
 // read reads the ways to sign in. Users are the declared ones.

@@ -232,8 +232,11 @@ func (h *authorizationPages) advance(w http.ResponseWriter, r *http.Request, k w
 		return h.signIn.stepUp(w, r, k, pending)
 	}
 	path, show := loginPath, h.signIn.showSignIn
-	if step == issuer.AskConsent {
+	switch {
+	case step == issuer.AskConsent:
 		path, show = consentPath, h.consent.showConsent
+	case k.request.Registers() && h.signIn.signUp != nil:
+		path, show = signUpPath, h.signIn.signUp.show
 	}
 	if at := r.URL.EscapedPath(); at != h.browser.prefix+authorizePath && (r.Method == http.MethodPost || h.browser.isCallback(at)) {
 		seeOther(w, h.browser.url(path, pending)) // a reload or the back button then resubmits neither a form nor a provider's code

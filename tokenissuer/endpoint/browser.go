@@ -36,7 +36,7 @@ type visit struct {
 // sign-in and of links are bound only to the browser, because another tab may have signed in since.
 func (v visit) owner(action string) string {
 	switch action {
-	case loginPath, factorPath, addFactorPath, linkPath, forgottenPath:
+	case loginPath, factorPath, addFactorPath, linkPath, forgottenPath, signUpPath, signUpLinkPath:
 		return ""
 	}
 	if v.session == nil {

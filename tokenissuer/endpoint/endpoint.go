@@ -81,7 +81,7 @@ func NewHandler(p *issuer.Parts, tokens *grants.Grants, audit *Audit, counters C
 		site: at, below: requests.SegmentsOf(at.prefix + "/oauth"), counters: counters, clients: p.Clients,
 		browser:      &browser{site: at, sessions: p.Sessions, seals: p.Seals, audit: audit, cookies: newCookies(p.URL), pages: shown},
 		members:      &memberTokens{tokens: p.UserTokens, audit: audit, counters: counters, prefix: at.prefix},
-		documents:    &documents{policy: &p.Policy, open: &p.Clients.Open, grants: tokens, minter: p.Minter, languages: shown.Languages(), acr: p.Authorizations.ACRs()},
+		documents:    &documents{policy: &p.Policy, open: &p.Clients.Open, grants: tokens, minter: p.Minter, languages: shown.Languages(), authorizations: p.Authorizations},
 		registration: &registrations{audit: audit, url: strings.TrimSuffix(p.URL, "/") + registerPath, path: at.prefix + registerPath},
 	}
 	if err := h.PublishMetadata(); err != nil {

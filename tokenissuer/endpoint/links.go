@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
@@ -44,23 +45,34 @@ type linkPages struct {
 // maxBehind is the maximum number of letters that are being written at once.
 const maxBehind = 64
 
-// OfferLinks adds the pages for links. Without it nobody sets a password. enter registers what is done after a response. OfferLinks must be
-// called before the first request, and not if nobody signs in with a password of ours.
-func (h *Handler) OfferLinks(links *people.Links, enter Enter) {
+// OfferLinks adds the pages for links and, unless registration is nil, those on which people make accounts. Without it nobody sets a password.
+// enter registers what is done after a response. OfferLinks must be called before the first request, and not if nobody signs in with a
+// password of ours.
+func (h *Handler) OfferLinks(links *people.Links, registration *people.Registration, enter Enter) error {
 	signIn := h.account.signIn
 	l := &linkPages{
 		links: links, enter: enter, audit: signIn.audit, counters: h.counters, browser: h.browser, signIn: signIn, behind: make(chan struct{}, maxBehind),
 	}
 	signIn.links = l
-	page := func(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
-		path = h.site.prefix + path
-		h.routes[path] = route{name, methodsPage, navigated(serve), h.browser.refusePage, unshared}
-		h.places = append(h.places, requests.SegmentsOf(path))
-	}
-	page(linkPath, "link", l.serveLink)
+	h.addPage(linkPath, "link", l.serveLink)
 	if links.Mails() {
-		page(forgottenPath, "forgotten", l.serveForgotten)
+		h.addPage(forgottenPath, "forgotten", l.serveForgotten)
 	}
+	if registration == nil {
+		return nil
+	}
+	signIn.signUp = &signUpPages{registration, l}
+	h.addPage(signUpPath, "sign_up", signIn.signUp.serve)
+	h.addPage(signUpLinkPath, "sign_up", signIn.signUp.serveLink)
+	signIn.authorization.authorizations.Registers = true
+	return h.PublishMetadata()
+}
+
+// addPage adds a page to those of NewHandler.
+func (h *Handler) addPage(path, name string, serve func(http.ResponseWriter, *http.Request) error) {
+	path = h.site.prefix + path
+	h.routes[path] = route{name, methodsPage, navigated(serve), h.browser.refusePage, unshared}
+	h.places = append(h.places, requests.SegmentsOf(path))
 }
 
 // forgottenURL returns the page for people who have forgotten their password; "" if there is none.
@@ -78,7 +90,7 @@ func (h *linkPages) serveForgotten(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	page := pages.AskLetter{Form: h.browser.form(v, forgottenPath, oauth.Secret{}), SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
+	page := pages.AskLetter{For: pages.ForgottenPassword, Form: h.browser.form(v, forgottenPath, oauth.Secret{}), SignInURL: h.browser.prefix + loginPath + "?" + switchAccount + "=1"}
 	if r.Method != http.MethodPost {
 		return h.browser.show(w, r, http.StatusOK, "", page)
 	}
@@ -161,11 +173,8 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 		sealed = f.Secret("pending")
 	}
 	opened, err := h.links.Open(r.Context(), sealed)
-	if oauth.AsError(err).Reason == "seal_broken" {
-		err = oauth.NewError(oauth.InvalidRequest, "link_broken")
-	}
 	if err != nil {
-		return err
+		return brokenLink(err)
 	}
 	page := h.linkPage(v, opened, sealed)
 	if r.Method != http.MethodPost {
@@ -182,6 +191,14 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return h.changeAddress(w, r, opened)
 	}
 	return h.setPassword(w, r, v, opened, f, page, nonce)
+}
+
+// brokenLink gives the error for a link that cannot be opened a page of its own.
+func brokenLink(err error) error {
+	if oauth.AsError(err).Reason == keys.ErrUnwrapped.Reason {
+		return oauth.NewError(oauth.InvalidRequest, "link_broken")
+	}
+	return err
 }
 
 func (h *linkPages) linkPage(v visit, opened people.OpenedLink, sealed oauth.Secret) pages.UseLink {
@@ -216,23 +233,27 @@ func (h *linkPages) setPassword(w http.ResponseWriter, r *http.Request, v visit,
 	}
 	user, err := h.links.SetPassword(r.Context(), opened, password, h.audit.Address(r))
 	if err != nil {
-		return h.passwordRefused(w, r, page, err)
+		status, err := passwordRefused(w, &page, err)
+		if err != nil {
+			return err
+		}
+		return h.browser.show(w, r, status, "", page)
 	}
 	h.audit.Accepted(r, "password set", zap.String("subject", user.ID), zap.String("link", string(opened.Purpose)))
 	return h.signIn.proceed(w, r, v, pending{}, signin.AfterLink(user, h.browser.sessions.Families.Now()), nonce)
 }
 
-// passwordRefused shows the page of a link again if the password is at fault. It returns any other error.
-func (h *linkPages) passwordRefused(w http.ResponseWriter, r *http.Request, page pages.UseLink, err error) error {
+// passwordRefused adds to the page of a link why the password was not accepted, and returns the status. It returns any other error.
+func passwordRefused(w http.ResponseWriter, page *pages.UseLink, err error) (status int, _ error) {
 	if refusal, ok := errors.AsType[passwords.Refusal](err); ok {
 		page.Password.Fault, page.Password.MinLength = pages.PasswordFault(refusal.Fault), refusal.MinLength
-		return h.browser.show(w, r, http.StatusOK, "", page)
+		return http.StatusOK, nil
 	}
 	if errors.Is(err, oauth.ErrHashingBusy) {
 		page.Notice, page.RetryAfter = pages.Busy, oauth.AsError(err).RetryAfter
-		return h.browser.show(w, r, answers.SetStatusHeaders(w, err), "", page)
+		return answers.SetStatusHeaders(w, err), nil
 	}
-	return err
+	return 0, err
 }
 
 // typedPassword returns the new password of a form. It was typed twice.

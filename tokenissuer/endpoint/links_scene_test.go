@@ -127,9 +127,12 @@ func newLinkScene(t *testing.T, edits ...func(*issuer.Settings)) *linkScene {
 	s.must(err)
 	s.Handler, err = NewHandler(parts, grants.New(parts, grants.Accepted{}), NewAudit(zap.New(core), func(*http.Request) string { return s.from }), noCounters{}, SignInMethods{}, shown)
 	s.must(err)
-	s.OfferLinks(s.links, func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil })
+	s.must(s.OfferLinks(s.links, nil, entered))
 	return s
 }
+
+// entered is an Enter of a store that never closes.
+func entered(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
 
 func (s *linkScene) must(err error) {
 	s.t.Helper()

@@ -29,6 +29,8 @@ type signInPages struct {
 	providers     *providerPages
 	// links lets people set passwords; nil: nobody signs in with a password of ours.
 	links *linkPages
+	// signUp lets people make accounts; nil: they cannot.
+	signUp *signUpPages
 }
 
 // serve serves the sign-in page and its form.
@@ -353,7 +355,7 @@ func (h *signInPages) signInPage(k walk, sealed oauth.Secret) (pages.SignIn, err
 		Form: h.browser.form(k.visit, loginPath, sealed), Providers: h.methods.buttons(), WithoutPasswords: h.methods.WithoutPasswords,
 		Usernames: h.signIns.TakesUsernames(),
 	}
-	page.ForgottenURL = h.links.forgottenURL()
+	page.ForgottenURL, page.SignUpURL = h.links.forgottenURL(), h.signUp.url(sealed)
 	if k.client != nil {
 		page.ClientName, page.NoteFor.Client = titleOf(k.client, k.target.Host()), k.client.ID
 	}

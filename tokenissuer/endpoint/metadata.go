@@ -64,8 +64,8 @@ type documents struct {
 	grants    *grants.Grants
 	minter    *issuer.Minter
 	languages []string
-	// acr are the classes of sign-ins.
-	acr []string
+	// authorizations know the classes of sign-ins and the values of prompt.
+	authorizations *issuer.Authorizations
 	// register is the URL at which clients register. It is empty if they cannot.
 	register string
 	metadata atomic.Pointer[[]byte]

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
@@ -54,7 +53,7 @@ func (m *SignInMethods) provider(name string) *Provider {
 func (m *SignInMethods) forHint(hint string) *Provider {
 	var domain string
 	if email, err := store.CanonicalEmail(hint); err == nil {
-		_, domain, _ = strings.Cut(email, "@")
+		domain = signin.DomainOf(email)
 	}
 	var found *Provider
 	for _, p := range m.Providers {

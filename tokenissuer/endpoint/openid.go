@@ -32,7 +32,7 @@ type openIDMetadata struct {
 // tokenClaims are the claims of ID tokens that do not describe the user.
 var tokenClaims = []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "acr", "amr"}
 
-func openIDMetadataOf(base string, acr []string) *openIDMetadata {
+func openIDMetadataOf(base string, az *issuer.Authorizations) *openIDMetadata {
 	return &openIDMetadata{
 		UserInfo:          base + userInfoPath,
 		EndSession:        base + logoutPath,
@@ -40,8 +40,8 @@ func openIDMetadataOf(base string, acr []string) *openIDMetadata {
 		IDTokenAlgorithms: oauth.OwnAlgorithms,
 		Claims:            slices.Concat(tokenClaims, token.IDClaimNames()),
 		ClaimTypes:        []string{"normal"},
-		ACRValues:         acr,
-		PromptValues:      issuer.PromptValues(),
+		ACRValues:         az.ACRs(),
+		PromptValues:      az.PromptValues(),
 		DisplayValues:     []string{"page"},
 		ClaimsParameter:   true,
 		BackchannelLogout: true, BackchannelSession: true,

@@ -75,6 +75,7 @@ var problems = map[string]pages.ProblemCode{
 	"link_expired":              pages.LinkExpired,
 	"link_spent":                pages.LinkSpent,
 	"link_address_taken":        pages.AddressTaken,
+	"registration_closed":       pages.RegistrationClosed,
 }
 
 func problemOf(err error, status int) pages.ProblemCode {

@@ -89,7 +89,7 @@ func (d *documents) issuerMetadata() ([]byte, error) {
 	}
 	if policy.OpenID {
 		m.ResponseModes = append(m.ResponseModes, "form_post")
-		m.openIDMetadata = openIDMetadataOf(base, d.acr)
+		m.openIDMetadata = openIDMetadataOf(base, d.authorizations)
 	}
 	return json.Marshal(m)
 }

@@ -88,6 +88,7 @@ const (
 	promptLogin         = "login"
 	promptConsent       = "consent"
 	promptSelectAccount = "select_account"
+	promptCreate        = "create" // OpenID Connect Initiating User Registration 1.0 §4
 
 	maxState     = 8 << 10
 	maxHostState = 12 << 10 // the longest state that the gate makes
@@ -157,7 +158,7 @@ func (az *Authorizations) ReadAuthorization(client *store.Client, target Redirec
 	if r.Audience, err = az.Resources.Audience(p.Resources, nil); err != nil {
 		return r, err
 	}
-	if r.Prompt, err = parsePrompt(p.OpenID.Prompt); err != nil {
+	if r.Prompt, err = parsePrompt(p.OpenID.Prompt, az.PromptValues()); err != nil {
 		return r, err
 	}
 	if r.MaxAge, err = parseMaxAge(p.OpenID.MaxAge); err != nil {
@@ -209,8 +210,13 @@ func (az *Authorizations) checkChallenge(client *store.Client, p AuthorizationPa
 // IsSilent reports whether the request forbids showing a page (prompt=none).
 func (r *AuthorizationRequest) IsSilent() bool { return r.Prompt.Has(promptNone) }
 
-// ChoosesAccount reports whether the user must be asked which account to use.
-func (r *AuthorizationRequest) ChoosesAccount() bool { return r.Prompt.Has(promptSelectAccount) }
+// ChoosesAccount reports whether the user must be asked which account to use, or makes one.
+func (r *AuthorizationRequest) ChoosesAccount() bool {
+	return r.Prompt.Has(promptSelectAccount) || r.Registers()
+}
+
+// Registers reports whether the page on which people make an account comes first (prompt=create). It accepts nil.
+func (r *AuthorizationRequest) Registers() bool { return r != nil && r.Prompt.Has(promptCreate) }
 
 // heeded returns the requested scopes. It omits offline_access if the client may not request it (OpenID Connect Core §11), because many
 // clients request every scope that the metadata lists. A request for offline_access alone stays as it is and is refused.
@@ -225,13 +231,13 @@ func heeded(scope string, client *store.Client) string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == oauth.ScopeOfflineAccess }).String()
 }
 
-func parsePrompt(text string) (oauth.Scopes, error) {
+func parsePrompt(text string, supported []string) (oauth.Scopes, error) {
 	if text == "" {
 		return nil, nil
 	}
 	prompts := oauth.Scopes(slices.Compact(strings.Fields(text)))
 	for _, p := range prompts {
-		if !slices.Contains(promptValues, p) {
+		if !slices.Contains(supported, p) {
 			return nil, oauth.NewError(oauth.InvalidRequest, "prompt_unknown")
 		}
 	}

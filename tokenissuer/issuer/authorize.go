@@ -28,6 +28,8 @@ type Authorizations struct {
 	TwoFactors bool
 	// Hosts are those at which browsers can sign in through the gate.
 	Hosts *oauth.Hosts
+	// Registers reports that people can make accounts, which a request can ask for (OpenID Connect Initiating User Registration 1.0).
+	Registers bool
 }
 
 // Step is what an authorization request needs next.
@@ -92,7 +94,7 @@ func (r *AuthorizationRequest) asksForSignIn(session *store.TokenFamily, now tim
 	switch {
 	case !at.Before(r.At):
 		return false
-	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.Prompt.Has(promptSelectAccount) || !r.allowsClass(session) && !r.WantsTwoFactors()):
+	case r.Prompt.Has(promptLogin), session.CreatedAt.Before(r.At) && (r.ChoosesAccount() || !r.allowsClass(session) && !r.WantsTwoFactors()):
 		return true
 	}
 	return r.MaxAge != nil && (*r.MaxAge == 0 || at.IsZero() || now.Unix()-at.Unix() > *r.MaxAge)

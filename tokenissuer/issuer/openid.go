@@ -16,7 +16,12 @@ import (
 const maxNonce = 2 << 10
 
 // PromptValues returns the supported values of prompt, for the metadata.
-func PromptValues() []string { return slices.Clone(promptValues) }
+func (az *Authorizations) PromptValues() []string {
+	if az.Registers {
+		return append(slices.Clone(promptValues), promptCreate)
+	}
+	return slices.Clone(promptValues)
+}
 
 // readOpenID reads the OpenID Connect parameters (OpenID Connect Core §3.1.2.1). An id_token_hint that is not one of our ID tokens is
 // ignored, unless the request forbids showing a page: then the user cannot be asked to sign in.

@@ -28,6 +28,11 @@ const (
 	// RecoveryCodesReplaced and RecoveryCodeUsed are notices; Detail of the latter is the number of codes that are left.
 	RecoveryCodesReplaced Kind = "recovery_codes_replaced"
 	RecoveryCodeUsed      Kind = "recovery_code_used"
+	// Registration has a link with which a person without an account makes one. AccountExists tells a person who asks for one that there is
+	// one already, and AccountElsewhere that one signs in to it at another service.
+	Registration     Kind = "registration"
+	AccountExists    Kind = "account_exists"
+	AccountElsewhere Kind = "account_elsewhere"
 	// Test is what an operator sends to try the settings.
 	Test Kind = "test"
 )
@@ -35,13 +40,13 @@ const (
 // Kinds are all kinds.
 var Kinds = []Kind{
 	Reset, Invitation, Recovery, AddressConfirm, AddressChanged, PasswordChanged, FactorAdded, FactorRemoved, RecoveryCodesReplaced,
-	RecoveryCodeUsed, Test,
+	RecoveryCodeUsed, Registration, AccountExists, AccountElsewhere, Test,
 }
 
 // HasLink reports whether letters of the kind have a link.
 func (k Kind) HasLink() bool {
 	switch k {
-	case Reset, Invitation, Recovery, AddressConfirm:
+	case Reset, Invitation, Recovery, AddressConfirm, Registration:
 		return true
 	}
 	return false

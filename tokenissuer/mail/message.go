@@ -54,6 +54,8 @@ func (w Writer) Write(m store.Mail, l Letter) Message {
 	switch {
 	case l.Kind.HasLink():
 		parts = append(parts, part{url: l.Link}, part{text: fill("mail.until")}, part{text: fill("mail.unasked")})
+	case l.Kind == AccountExists, l.Kind == AccountElsewhere:
+		parts = append(parts, part{url: w.AccountURL}, part{text: fill("mail.account_exists.unasked")})
 	case l.Kind != Test:
 		parts = append(parts, part{text: fill("mail.when")}, part{text: fill("mail.not_you")}, part{url: w.AccountURL})
 	}

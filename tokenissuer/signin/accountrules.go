@@ -49,7 +49,7 @@ type Rules struct {
 	Formerly []string
 }
 
-// Creation describes the users created for a provider's accounts.
+// Creation describes the users created for a provider's accounts, or who register.
 type Creation struct {
 	// Organisation is the id of an existing organisation, or empty.
 	Organisation string
@@ -61,14 +61,14 @@ type Creation struct {
 func CanonicalDomain(domain string) (string, error) {
 	address, err := store.CanonicalEmail("a@" + domain)
 	canonical := strings.TrimPrefix(address, "a@")
-	if err != nil || strings.HasPrefix(canonical, ".") || strings.ContainsAny(canonical, "*/:") {
+	if err != nil || strings.HasPrefix(canonical, ".") || strings.ContainsAny(canonical, "*/:{}") {
 		return "", fmt.Errorf("%.64q cannot stand behind the @ of an e-mail address: write a domain, as example.com", domain)
 	}
 	return canonical, nil
 }
 
-// domainOf returns the domain of a canonical address.
-func domainOf(email string) string {
+// DomainOf returns the domain of a canonical address.
+func DomainOf(email string) string {
 	_, domain, _ := strings.Cut(email, "@")
 	return domain
 }
@@ -88,7 +88,7 @@ func (r Rules) prefixed(groups []string) []string {
 // allows reports whether the rules admit an account, whichever user it belongs to. email is its canonical verified address, or empty if it
 // has none.
 func (r Rules) allows(a Account, email string) error {
-	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, domainOf(email))) {
+	if len(r.AllowEmailDomains) > 0 && (email == "" || !slices.Contains(r.AllowEmailDomains, DomainOf(email))) {
 		return refused(reasonEmailDomain)
 	}
 	if len(r.AllowGroups) > 0 && !slices.ContainsFunc(r.AllowGroups, func(group string) bool { return slices.Contains(a.Groups, group) }) {

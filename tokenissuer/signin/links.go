@@ -21,6 +21,8 @@ const (
 	RecoveryLink LinkPurpose = "recovery"
 	// AddressLink proves a new address of a user.
 	AddressLink LinkPurpose = "address"
+	// RegistrationLink proves the address of a person who is not a user yet. UserID is what the user's id will be.
+	RegistrationLink LinkPurpose = "registration"
 )
 
 // The lifetimes of links.
@@ -51,11 +53,35 @@ type Link struct {
 	NewEmail string `json:"new_email,omitzero"`
 	// Mailed reports that the link was mailed to the address that it names, and not handed over by an operator.
 	Mailed bool `json:"mailed,omitzero"`
+	// Pending is the sealed request that follows a RegistrationLink in the browser that asked for it, of which Browser is the digest.
+	Pending string `json:"pending,omitzero"`
+	Browser string `json:"browser,omitzero"`
 }
 
 // NewLink returns a link for a user as the user is now.
 func NewLink(purpose LinkPurpose, user *store.User) Link {
 	return Link{Purpose: purpose, UserID: user.ID, Version: user.Version, Created: user.CreatedAt.UnixMicro(), Email: user.Email}
+}
+
+// maxPending is the longest Pending in bytes. Programs that show mail cut longer links.
+const maxPending = 1024
+
+// NewRegistration returns a link for a person with an address and without a user. pending is what follows in the browser that asks. It is
+// left out if it is too long for a link.
+func NewRegistration(email string, pending, browser oauth.Secret) Link {
+	l := Link{Purpose: RegistrationLink, UserID: oauth.NewID(), Email: email, Mailed: true}
+	if text := pending.Reveal(); text != "" && len(text) <= maxPending {
+		l.Pending, l.Browser = text, BrowserDigest(browser)
+	}
+	return l
+}
+
+// PendingIn returns what follows the use of the link in a browser, or nothing if another browser has asked for the link.
+func (l Link) PendingIn(browser oauth.Secret) oauth.Secret {
+	if !IsOfBrowser(l.Browser, browser) {
+		return oauth.Secret{}
+	}
+	return oauth.NewSecret(l.Pending)
 }
 
 // IsFor reports whether the link was made for the user as the user is now.

@@ -10,7 +10,7 @@ import { arrive, ask, close, press, redeem, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
 import { authenticator } from './passkey.mjs'
 
-const { issuer, screenshots, pictures, ada, bob, links } = given
+const { issuer, screenshots, pictures, ada, bob, links, registrations } = given
 const { conf, spa, portal, long } = given.clients
 const phone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1'
 const refusals = /status of 4\d\d/ // what the console says of the pages that are errors
@@ -124,6 +124,24 @@ const states = {
   'forgotten-sent': async (page) => {
     await page.fill('#email', 'nobody@acme.example')
     await press(page, 'button.primary')
+  },
+  'sign-up': async (page) => {
+    await page.goto(`${issuer}/oauth/login?switch=1`)
+    await press(page, 'a[href*=sign_up]')
+  },
+  'sign-up-foreign': async (page) => {
+    await page.fill('#email', 'nobody@acme.example')
+    await press(page, 'button.primary')
+  },
+  'sign-up-sent': async (page) => {
+    await page.fill('#email', 'mia@new.example')
+    await press(page, 'button.primary')
+  },
+  registration: async (page) => page.goto(issuer + registrations[await page.locator('html').getAttribute('lang')]),
+  'registration-refused': async (page) => {
+    await page.fill('#name', 'x'.repeat(300))
+    await choose(page, 'a horse, a battery, a staple')
+    await page.waitForSelector('[role=alert]')
   },
   link: async (page) => page.goto(links[await page.locator('html').getAttribute('lang')]),
   'link-too-short': async (page) => {

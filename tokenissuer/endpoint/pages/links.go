@@ -13,19 +13,31 @@ const (
 	NoAddress Notice = "no_address"
 	// TooManyLetters asks the user to wait.
 	TooManyLetters Notice = "too_many_letters"
+	// ForeignAddress means that people with such an address may not make an account.
+	ForeignAddress Notice = "foreign_address"
 	// OtherAccount means that the link is for a user who is not signed in in this browser.
 	OtherAccount Notice = "other_account"
 )
 
+// LetterPurpose is why a letter with a link is asked for. Its texts in the catalogues begin with it.
+type LetterPurpose string
+
+// The purposes of letters.
+const (
+	ForgottenPassword LetterPurpose = "forgotten"
+	NewAccount        LetterPurpose = "sign_up"
+)
+
 // AskLetter asks for the address to which a letter with a link is sent (field `email`), or says that it was sent.
 type AskLetter struct {
+	For    LetterPurpose
 	Form   Form
 	Notice Notice
 	// RetryAfter is for TooManyLetters.
 	RetryAfter time.Duration
 	// Email is what was typed.
 	Email string
-	// Sent reports that a letter was sent if the address has an account. The page does not tell whether it has.
+	// Sent reports that a letter was sent. The page does not tell whether the address has an account.
 	Sent bool
 	// SignInURL is the sign-in page.
 	SignInURL string
@@ -37,7 +49,7 @@ func (a AskLetter) heading() string {
 	if a.Sent {
 		return "letter.sent.title"
 	}
-	return "forgotten.title"
+	return string(a.For) + ".title"
 }
 
 // PasswordFault is why a new password is not accepted; see the texts `password_fault.*`.
@@ -69,6 +81,8 @@ type UseLink struct {
 	Form Form
 	// Purpose is that of the link.
 	Purpose string
+	// Name asks for the name of a person who is not a user yet; nil: it is not asked for.
+	Name *NewName
 	// Password asks for a new password; nil: for a confirmation alone.
 	Password *Password
 	Notice   Notice
@@ -78,10 +92,17 @@ type UseLink struct {
 	NewEmail, SignInURL string
 }
 
+// NewName asks for a name (field `profile_name`).
+type NewName struct {
+	Typed string
+	// Wrong reports that a user cannot be called so.
+	Wrong bool
+}
+
 func (UseLink) template() string  { return "link" }
 func (l UseLink) heading() string { return "by_link." + l.Purpose + ".title" }
 func (l UseLink) failed() bool {
-	return l.Notice.Failed() || l.Password != nil && l.Password.Fault != ""
+	return l.Notice.Failed() || l.Name != nil && l.Name.Wrong || l.Password != nil && l.Password.Fault != ""
 }
 
 // IsNew reports whether the new password is at fault.

@@ -84,6 +84,8 @@ type SignInWays struct {
 	Choose bool
 	// ForgottenURL is for people who have forgotten their password. It may be empty.
 	ForgottenURL string
+	// SignUpURL is for people without an account. It is empty where they cannot make one.
+	SignUpURL string
 }
 
 // Provider is an identity provider at which people sign in.
@@ -326,6 +328,8 @@ const (
 	LinkSpent ProblemCode = "link_spent"
 	// AddressTaken: the address of the link belongs to another user.
 	AddressTaken ProblemCode = "address_taken"
+	// RegistrationClosed: people with the address of the link may not make accounts any more.
+	RegistrationClosed ProblemCode = "registration_closed"
 	// NotFound: there is no such page.
 	NotFound ProblemCode = "not_found"
 	// NotAllowed: the method is not allowed.

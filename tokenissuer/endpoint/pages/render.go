@@ -200,7 +200,7 @@ func (n Notice) Failed() bool { return n != NoNotice && n != SignInAgain }
 
 // Mismatch reports whether the entered values are wrong.
 func (n Notice) Mismatch() bool {
-	return n == WrongCredentials || n == WrongCode || n == WrongUserCode || n == NoAddress
+	return n == WrongCredentials || n == WrongCode || n == WrongUserCode || n == NoAddress || n == ForeignAddress
 }
 
 // AboutProvider reports whether a notice is about a provider.
@@ -217,7 +217,7 @@ func (c ProblemCode) Waits() bool { return c == Throttled || c == Unavailable }
 // WayOn returns the URL of the account page for problems that end a visit; "" for others.
 func (p Problem) WayOn() string {
 	switch p.Code {
-	case Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken:
+	case Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken, RegistrationClosed:
 		return p.AccountURL
 	}
 	return ""

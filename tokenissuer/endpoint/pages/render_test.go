@@ -373,7 +373,7 @@ func TestProblemsThatEndAVisitLeadOn(t *testing.T) {
 	p := open(t, Settings{})
 	for _, code := range problemCodes {
 		link := parse(t, render(t, p, "de", Problem{Code: code, AccountURL: "/oauth/account"})).with("href", "/oauth/account")
-		want := slices.Contains([]ProblemCode{Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken}, code)
+		want := slices.Contains([]ProblemCode{Expired, Forged, Decided, NotFound, LinkBroken, LinkExpired, LinkSpent, AddressTaken, RegistrationClosed}, code)
 		if got := link != nil && text(link) == "Ihr Konto"; got != want {
 			t.Errorf("%s has a way on: %t", code, got)
 		}

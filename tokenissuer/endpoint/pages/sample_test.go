@@ -122,11 +122,17 @@ func samples(fill func(field string) string) map[string]Page {
 		"enrolment":          Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Required: true},
 		"enrolment again":    Enrolment{Form: form, Secret: fill("secret"), Picture: []byte("png"), CancelURL: fill("cancel"), Notice: AlreadyEnrolled},
 		"codes":              Codes{Codes: []string{fill("code"), fill("another code")}, ContinueURL: fill("continue"), Added: true},
-		"forgotten":          AskLetter{Form: form, SignInURL: fill("sign in")},
-		"forgotten wrong":    AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
-		"forgotten paused":   AskLetter{Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
-		"forgotten sent":     AskLetter{Form: form, SignInURL: fill("sign in"), Sent: true},
+		"forgotten":          AskLetter{For: ForgottenPassword, Form: form, SignInURL: fill("sign in")},
+		"forgotten wrong":    AskLetter{For: ForgottenPassword, Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: NoAddress},
+		"forgotten paused":   AskLetter{For: ForgottenPassword, Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: TooManyLetters, RetryAfter: time.Hour},
+		"forgotten sent":     AskLetter{For: ForgottenPassword, Form: form, SignInURL: fill("sign in"), Sent: true},
 		"signin forgotten":   SignIn{Form: form, SignInWays: SignInWays{ForgottenURL: fill("forgotten")}},
+		"signin sign_up":     SignIn{Form: form, SignInWays: SignInWays{SignUpURL: fill("sign up")}},
+		"sign_up":            AskLetter{For: NewAccount, Form: form, SignInURL: fill("sign in")},
+		"sign_up foreign":    AskLetter{For: NewAccount, Form: form, SignInURL: fill("sign in"), Email: fill("email"), Notice: ForeignAddress},
+		"sign_up sent":       AskLetter{For: NewAccount, Form: form, SignInURL: fill("sign in"), Sent: true},
+		"link registration":  UseLink{Form: form, Purpose: "registration", Name: new(NewName), Password: &Password{Email: fill("email"), MinLength: 12}},
+		"link unfit name":    UseLink{Form: form, Purpose: "registration", Name: &NewName{Typed: fill("name"), Wrong: true}, Password: &Password{Email: fill("email"), MinLength: 12}},
 		"link reset":         UseLink{Form: form, Purpose: "reset", Password: &Password{Email: fill("email"), MinLength: 12}},
 		"link invitation":    UseLink{Form: form, Purpose: "invitation", Password: &Password{Email: fill("email"), MinLength: 12, Fault: PasswordTooShort}},
 		"link recovery":      UseLink{Form: form, Purpose: "recovery", Password: &Password{Email: fill("email"), MinLength: 12}, Notice: Busy},
@@ -209,7 +215,7 @@ func states(fill func(field string) string) map[string]Page {
 var notices = []Notice{WrongCredentials, TooManyAttempts, Busy, SignInAgain, FormReplaced, ProviderUnavailable, ProviderCancelled, ProviderRefused, ProviderFailed, ProviderMisconfigured, ProviderNotFresh, WrongPasskey, UnknownPasskey, ExpiredPasskey, PasskeyNotAlone}
 
 var problemCodes = []ProblemCode{
-	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal, LinkBroken, LinkExpired, LinkSpent, AddressTaken,
+	BadClient, BadRequest, AmbiguousPath, TwoSessions, Expired, Forged, Decided, NotFound, NotAllowed, Throttled, Unavailable, Internal, LinkBroken, LinkExpired, LinkSpent, AddressTaken, RegistrationClosed,
 }
 
 // harmless fills fields with words.
