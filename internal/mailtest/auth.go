@@ -18,12 +18,10 @@ import (
 
 // AuthMechanisms lists the mechanisms of the options.
 func (s *session) AuthMechanisms() []string {
-	switch mechanisms := s.server.options.Mechanisms; {
-	case mechanisms == nil:
-		return []string{sasl.Plain}
-	default:
+	if mechanisms := s.server.options.Mechanisms; mechanisms != nil {
 		return mechanisms
 	}
+	return []string{sasl.Plain}
 }
 
 // Auth begins an authentication. Each mechanism is written after its RFC, and not with the code of the client.
