@@ -60,7 +60,13 @@ var naughty = []string{
 // attribute, and the form returns it unchanged.
 func TestA77MarkupStaysText(t *testing.T) { holdShape(t, markup) }
 
-func TestA78NaughtyStrings(t *testing.T) { holdShape(t, naughty) }
+func TestA78NaughtyStrings(t *testing.T) {
+	var values []string
+	for some := range slices.Chunk(naughty, 12) { // none of them needs to come first
+		values = append(values, strings.Join(some, " "))
+	}
+	holdShape(t, values)
+}
 
 func holdShape(t *testing.T, hostile []string) {
 	t.Parallel()
