@@ -25,9 +25,9 @@ const (
 const (
 	// gatherTime is how long a few events wait for others, to share a write.
 	gatherTime = 100 * time.Millisecond
-	// batchSize is the number of events in one write, for which SQLite's other writers wait: some two milliseconds. batchPause between two
+	// batchSize is the number of events in one write, for which SQLite's other writers wait: a few milliseconds. batchPause between two
 	// writes lets them go first.
-	batchSize  = 64
+	batchSize  = 32
 	batchPause = 5 * time.Millisecond
 	// writeTimeout bounds one write, and retryPause is the time between two attempts.
 	writeTimeout = 5 * time.Second

@@ -17,7 +17,7 @@ import (
 type Audit struct {
 	// Keep is how long an event is kept, from 1h to 10 years. Default 30d.
 	Keep caddy.Duration `json:"keep,omitempty"`
-	// MaxEvents is how many events are kept, from 1000 to 100000000: the oldest go first. Default 1000000.
+	// MaxEvents is how many events are kept, from 1000 to 10000000: the oldest go first. Default 1000000.
 	MaxEvents int `json:"max_events,omitempty"`
 }
 
@@ -26,7 +26,7 @@ const (
 	defaultAuditKeep        = 30 * 24 * time.Hour
 	leastKeep, mostKeep     = time.Hour, 10 * 366 * 24 * time.Hour
 	defaultEvents           = 1_000_000
-	leastEvents, mostEvents = 1000, 100_000_000
+	leastEvents, mostEvents = 1000, 10_000_000
 )
 
 // parseAudit reads:

@@ -440,12 +440,12 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{"audit {\nkeep 4000d\n}", `audit keep 96000h0m0s: use 1h to 10 years, at Caddyfile:3`},
 			{"audit {\nkeep 2h\nkeep 3h\n}", `keep is set twice, at Caddyfile:5`},
 			{"audit {\nmax_events many\n}", `"many" is no number, at Caddyfile:4`},
-			{"audit {\nmax_events 999\n}", `audit max_events 999: use 1000 to 100000000, at Caddyfile:3`},
+			{"audit {\nmax_events 999\n}", `audit max_events 999: use 1000 to 10000000, at Caddyfile:3`},
 			{"audit {\nlevel info\n}", `unknown audit option "level", at Caddyfile:4`},
 			{"audit\naudit", `audit is set twice, at Caddyfile:4`},
 			{whole("audit", "trust corp https://l.example {\naudience a\n}"), "audit needs an issuer: add `issuer https://…` to the oauth block, at Caddyfile:2"},
 		},
-		json: []refusal{{`"audit":{"keep":1}`, `audit keep 1ns: use 1h to 10 years`}, {`"audit":{"max_events":-1}`, `audit max_events -1: use 1000 to 100000000`}},
+		json: []refusal{{`"audit":{"keep":1}`, `audit keep 1ns: use 1h to 10 years`}, {`"audit":{"max_events":-1}`, `audit max_events -1: use 1000 to 10000000`}},
 	},
 	"mail": {
 		lines: []refusal{

@@ -48,6 +48,8 @@ type housekeeper struct {
 	leads     bool // this node had the lease in the last round
 	rows      map[string]int64
 	countedAt time.Time // zero: never
+	// tooMany is the time before which there are more events of the audit log than are to be kept, as of askedAt.
+	tooMany struct{ before, askedAt time.Time }
 }
 
 func newHousekeeper(clock *sharedClock, audit *auditlog.Log) *housekeeper {
@@ -120,14 +122,29 @@ func (h *housekeeper) auditBefore(ctx context.Context) (time.Time, error) {
 	if retention.Keep == 0 {
 		return h.clock.earliest().Add(-auditlog.LeftOverKeep), nil
 	}
-	before := h.clock.earliest().Add(-retention.Keep)
+	tooMany, err := h.tooManyBefore(ctx, retention.MaxEvents)
+	return later(h.clock.earliest().Add(-retention.Keep), tooMany), err
+}
+
+// tooManyBefore returns the time before which there are more events than that, as it was within sizesInterval.
+func (h *housekeeper) tooManyBefore(ctx context.Context, events int) (time.Time, error) {
+	now := h.clock.now()
+	h.mu.Lock()
+	before, asked := h.tooMany.before, h.tooMany.askedAt
+	h.mu.Unlock()
+	if now.Sub(asked).Abs() < sizesInterval {
+		return before, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	newestTooMany, err := h.events.AuditEventsBeyond(ctx, retention.MaxEvents)
-	if !newestTooMany.IsZero() && err == nil {
-		before = later(before, newestTooMany.Add(time.Microsecond))
+	newest, err := h.events.AuditEventsBeyond(ctx, events)
+	if err != nil {
+		return before, err
 	}
-	return before, err
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tooMany.before, h.tooMany.askedAt = newest.Add(time.Microsecond), now
+	return h.tooMany.before, nil
 }
 
 // dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round continues. A kind that grows

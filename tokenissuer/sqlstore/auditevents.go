@@ -14,9 +14,11 @@ import (
 
 // maxExamined is how many events one page looks at if it has several filters: the most selective column is unknown, and two common values
 // may never occur together.
-const maxExamined = 5000
+const maxExamined = 2000
 
 const auditColumns = `at, id, event, user_id, client_id, reason, host`
+
+const selectBeyond = `SELECT at FROM audit_events ORDER BY at DESC, id DESC LIMIT 1 OFFSET $1`
 
 // AddAuditEvents stores events.
 func (s auditEvents) AddAuditEvents(ctx context.Context, events ...store.AuditEvent) error {
@@ -124,7 +126,7 @@ func (s auditEvents) AuditEvents(ctx context.Context, f store.AuditFilter, befor
 // AuditEventsBeyond returns the time of the newest event that has n newer ones.
 func (s auditEvents) AuditEventsBeyond(ctx context.Context, n int) (time.Time, error) {
 	var at int64
-	err := askOne(ctx, s.db.background(`SELECT at FROM audit_events ORDER BY at DESC, id DESC LIMIT 1 OFFSET $1`), []any{n}, &at)
+	err := askOne(ctx, s.db.background(selectBeyond), []any{n}, &at)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return time.Time{}, nil

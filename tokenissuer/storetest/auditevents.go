@@ -214,7 +214,7 @@ var auditChecks = []check{
 		meeting := auditEvent(0)
 		meeting.Key.At, meeting.Reason, meeting.Host = now.Add(-time.Second), "r", "h"
 		addAuditEvents(t, s.Audit, meeting)
-		same(t, auditPages(t, s.Audit, store.AuditFilter{Reason: "r", Host: "h"}, 10, 4), []store.AuditEvent{meeting})
+		same(t, auditPages(t, s.Audit, store.AuditFilter{Reason: "r", Host: "h"}, 10, 6), []store.AuditEvent{meeting})
 		_, next, err := s.Audit.AuditEvents(t.Context(), store.AuditFilter{Reason: "r", Host: "h"}, store.AuditKey{}, 10)
 		if must(t, err); next.IsZero() {
 			t.Error("the first page has looked at all of them")
