@@ -38,23 +38,40 @@ func BenchmarkAuditPage(b *testing.B) {
 				must(b, err)
 			}
 		})
-		b.Run("add64", func(b *testing.B) {
+		b.Run("add32", func(b *testing.B) {
 			began := processorTime(b)
-			id := int64(0)
 			for b.Loop() {
-				var batch []store.AuditEvent
-				for range 64 {
-					id++
-					batch = append(batch, store.AuditEvent{
-						Key: store.AuditKey{At: auditStart.AddDate(0, 2, 0).Add(time.Duration(id) * time.Millisecond), ID: rand.Int64()}, Event: "event 1",
-						UserID: fmt.Sprint("u-", rand.N(1000)), ClientID: "app-1", Reason: "reason 1", Host: "host-1.example", Data: `{"path":"` + strings.Repeat("x", 350) + `"}`,
-					})
-				}
-				must(b, s.Audit.AddAuditEvents(b.Context(), batch...))
+				must(b, s.Audit.AddAuditEvents(b.Context(), newAuditEvents(32)...))
 			}
 			b.ReportMetric(float64((processorTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/batch")
 		})
+		b.Run("refreshes", func(b *testing.B) { // beside a thousand events a second
+			living(b, s)
+			quiet := refresh(s, 1)
+			time.Sleep(5 * time.Second)
+			before := quiet.percentile(b, 0.99)
+			beside := refresh(s, int64(len(quiet.took)+1))
+			second := time.NewTicker(32 * time.Millisecond)
+			defer second.Stop()
+			for b.Loop() {
+				must(b, s.Audit.AddAuditEvents(b.Context(), newAuditEvents(32)...))
+				<-second.C
+			}
+			b.ReportMetric(float64(before.Microseconds())/1000, "p99-quiet-ms")
+			b.ReportMetric(float64(beside.percentile(b, 0.99).Microseconds())/1000, "p99-beside-ms")
+		})
 	})
+}
+
+// newAuditEvents returns events that are newer than those of fillAudit.
+func newAuditEvents(n int) (batch []store.AuditEvent) {
+	for range n {
+		batch = append(batch, store.AuditEvent{
+			Key: store.AuditKey{At: auditStart.AddDate(0, 2, 0).Add(rand.N(time.Minute)), ID: rand.Int64()}, Event: "event 1",
+			UserID: fmt.Sprint("u-", rand.N(1000)), ClientID: "app-1", Reason: "reason 1", Host: "host-1.example", Data: `{"path":"` + strings.Repeat("x", 350) + `"}`,
+		})
+	}
+	return batch
 }
 
 // benchAudit runs a benchmark on a million events in each database.
