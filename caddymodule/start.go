@@ -55,7 +55,6 @@ func (s *starting) start() error {
 	if err != nil {
 		return err
 	}
-	n.Audit.Use(s.service.settings.Node.Audit)
 	admin.Add(s.target)
 	if !life.away.Load() {
 		n.Life.Go(s.announce) // it asks the store, which must not be closed meanwhile

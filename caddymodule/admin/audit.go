@@ -34,7 +34,7 @@ var errNoAudit = errors.New("no events of the audit log are kept: add `audit { k
 // onAudit is an operation that needs an audit log in the store.
 func onAudit(op operation) operation {
 	return func(t *Target, r *http.Request) (int, any, error) {
-		if t.Node.Audit.Retention().Keep == 0 {
+		if t.Audit.Keep == 0 {
 			return 0, nil, errNoAudit
 		}
 		return op(t, r)
@@ -56,9 +56,13 @@ type AuditEvent struct {
 	Line jsontext.Value `json:",embed"`
 }
 
-// viewOfEvent shows an event.
+// viewOfEvent shows an event. Of a line that was changed in the database it shows what is left.
 func viewOfEvent(e store.AuditEvent) AuditEvent {
-	return AuditEvent{ID: formatKey(e.Key), Time: e.Key.At, Line: jsontext.Value(e.Data)}
+	line := jsontext.Value(e.Data)
+	if !line.IsValid() || line.Kind() != '{' {
+		line, _ = json.Marshal(map[string]any{"msg": e.Event, "subject": e.UserID, "damaged": true}, jsontext.AllowInvalidUTF8(true)) // never fails
+	}
+	return AuditEvent{ID: formatKey(e.Key), Time: e.Key.At, Line: line}
 }
 
 // formatKey formats the key of an event; the zero key is empty.

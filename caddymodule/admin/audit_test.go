@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -34,20 +35,56 @@ func (s *breakingStore) AuditEvents(ctx context.Context, f store.AuditFilter, be
 	return s.AuditStore.AuditEvents(ctx, f, before, limit)
 }
 
-// TestX50AnExportThatBreaksOff: the store fails at the first page of an export of audit events → 503; at a later one → the answer breaks off, and no
-// client takes it for the whole; with `limit` → as many events, over pages.
-func TestX50AnExportThatBreaksOff(t *testing.T) {
+// keeps is the retention of newNode.
+var keeps = auditlog.Retention{Keep: time.Hour, MaxEvents: 10_000}
+
+// newNode returns a node that is open.
+func newNode(t *testing.T) *node.Node {
+	t.Helper()
 	use, err := node.Acquire(node.Settings{
-		Store: node.Memory, Issuer: "https://a.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute, Audit: auditlog.Retention{Keep: time.Hour, MaxEvents: 10_000},
+		Store: node.Memory, Issuer: "https://a.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute, Audit: keeps,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := use.Value
 	t.Cleanup(func() { _ = use.Release() })
-	if err := n.Open(); err != nil {
+	if err := use.Value.Open(); err != nil {
 		t.Fatal(err)
 	}
+	return use.Value
+}
+
+// TestX52AReloadThatFails: a configuration without `audit` starts beside one that keeps the audit log, and is taken back → the log is kept as before.
+func TestX52AReloadThatFails(t *testing.T) {
+	n := newNode(t)
+	first := &Target{OwnIssuer: &OwnIssuer{Node: n, Audit: keeps}}
+	second := &Target{OwnIssuer: &OwnIssuer{Node: n}}
+	Add(first)
+	defer Withdraw(first)
+	Add(second)
+	if r := n.Audit.Retention(); r != (auditlog.Retention{}) {
+		t.Errorf("the newest configuration keeps nothing, and the node %+v", r)
+	}
+	Withdraw(second)
+	if r := n.Audit.Retention(); r != keeps {
+		t.Errorf("afterwards the node keeps %+v", r)
+	}
+}
+
+// TestX53AChangedLine: an audit event whose line somebody has changed in the database → shown as damaged, with what its columns say.
+func TestX53AChangedLine(t *testing.T) {
+	for _, data := range []string{"", "x", `"text"`, `{"a":1}{}`, `{"a":"\xff"}`} {
+		text, err := json.Marshal(viewOfEvent(store.AuditEvent{Event: "signed in", UserID: "u-ada", Data: data}))
+		if err != nil || !strings.Contains(string(text), `"damaged":true`) || !strings.Contains(string(text), `"u-ada"`) {
+			t.Errorf("%q: %s, %v", data, text, err)
+		}
+	}
+}
+
+// TestX50AnExportThatBreaksOff: the store fails at the first page of an export of audit events → 503; at a later one → the answer breaks off, and no
+// client takes it for the whole; with `limit` → as many events, over pages.
+func TestX50AnExportThatBreaksOff(t *testing.T) {
+	n := newNode(t)
 	var events []store.AuditEvent
 	for i := range 2500 {
 		events = append(events, store.AuditEvent{Key: store.AuditKey{At: n.StoreTime(), ID: int64(i + 1)}, Event: "e", Data: fmt.Sprintf(`{"msg":"e","n":%d}`, i)})
@@ -56,7 +93,7 @@ func TestX50AnExportThatBreaksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := n.Store().Audit
-	target := &Target{Logger: zap.NewNop(), OwnIssuer: &OwnIssuer{Node: n, IsServing: func(context.Context) bool { return true }}}
+	target := &Target{Logger: zap.NewNop(), OwnIssuer: &OwnIssuer{Node: n, Audit: keeps, IsServing: func(context.Context) bool { return true }}}
 	Add(target)
 	defer Withdraw(target)
 	server := httptest.NewServer(newAPI().mux)
