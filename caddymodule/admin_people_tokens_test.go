@@ -168,15 +168,15 @@ func TestG99AuditOfPeople(t *testing.T) {
 	logs := g.logs()
 	for _, want := range []string{
 		`"msg":"organisation added","organisation":"globex","by":"operator"`,
-		`"msg":"user added","user_id":"u-bob","organisation":"globex","role":"member","by":"operator"`,
+		`"msg":"user added","subject":"u-bob","organisation":"globex","role":"member","by":"operator"`,
 		`"msg":"token minted","client_id":"conf","subject":"u-bob","scope":"public","jti":"`,
-		`"msg":"user password set","user_id":"u-bob","by":"operator"`,
-		`"msg":"user role set","user_id":"u-bob","role":"admin","by":"operator"`,
-		`"msg":"user disabled","user_id":"u-bob","by":"operator"`,
-		`"msg":"user locked","user_id":"u-bob","by":"operator"`,
-		`"msg":"user enabled","user_id":"u-bob","by":"operator"`,
-		`"msg":"tokens revoked","kind":"user","id":"u-bob","by":"operator"`,
-		`"msg":"user removed","user_id":"u-bob","by":"operator"`,
+		`"msg":"user password set","subject":"u-bob","by":"operator"`,
+		`"msg":"user role set","subject":"u-bob","role":"admin","by":"operator"`,
+		`"msg":"user disabled","subject":"u-bob","by":"operator"`,
+		`"msg":"user locked","subject":"u-bob","by":"operator"`,
+		`"msg":"user enabled","subject":"u-bob","by":"operator"`,
+		`"msg":"tokens revoked","kind":"user","id":"u-bob","subject":"u-bob","by":"operator"`,
+		`"msg":"user removed","subject":"u-bob","by":"operator"`,
 		`"msg":"organisation removed","organisation":"globex","by":"operator"`,
 	} {
 		if strings.Count(logs, `"logger":"oauth.audit",`+want) != 1 {

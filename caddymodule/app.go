@@ -73,9 +73,17 @@ func (a *App) provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	logger := ctx.Logger()
+	logger, n := ctx.Logger(), (*node.Node)(nil)
+	if settings.KeepsState() {
+		use, err := node.Acquire(settings.Node, settings.Sealer)
+		if err != nil {
+			return err
+		}
+		n = keep(&a.uses, use)
+		logger = logger.WithOptions(n.Audit.Kept())
+	}
 	a.service = &service{
-		settings: settings, sources: a.Sources, logger: logger, audit: endpoint.NewAudit(logger.Named("audit"), caller.Address), life: newLifecycle(),
+		settings: settings, sources: a.Sources, logger: logger, audit: endpoint.NewAudit(logger.Named("audit"), caller.Address), life: newLifecycle(), node: n,
 	}
 	if a.others, err = takeOthers(&settings, a.Sources, &a.uses); err != nil {
 		return err
@@ -89,7 +97,7 @@ func (a *App) provision(ctx caddy.Context) error {
 			return err
 		}
 	}
-	a.gates = gate.NewShared(logger, a.service.audit, node.Clock, a.service.ownIssuer(), a.others.forGates())
+	a.gates = gate.NewShared(a.service.logger, a.service.audit, node.Clock, a.service.ownIssuer(), a.others.forGates())
 	a.guarded.service, a.guarded.gates, a.guarded.issuer = a.service, a.gates, coveredIssuer(&a.Block, a.service)
 	if settings.KeepsState() {
 		a.gates.UseHostSessions(a.service.hostSessions(a.others))

@@ -48,7 +48,7 @@ func TestCommandUserUpdate(t *testing.T) {
 		if status := g.gateOf(access); status != map[bool]int{false: http.StatusOK, true: http.StatusUnauthorized}[step.ends] {
 			t.Errorf("%q: the gate says %d", step.args, status)
 		}
-		if line := `"msg":"user updated","user_id":"u-bob","changed":` + step.changed + `,"by":"operator"`; !strings.Contains(g.logs(), line) {
+		if line := `"msg":"user updated","subject":"u-bob","changed":` + step.changed + `,"by":"operator"`; !strings.Contains(g.logs(), line) {
 			t.Errorf("%q: no line with %s", step.args, line)
 		}
 	}
@@ -70,7 +70,7 @@ func TestCommandUserUpdate(t *testing.T) {
 	if !strings.Contains(g.ok("token", "mint", "--client", "conf", "--user", "bob@acme.example", "--scope", "public"), ".") {
 		t.Error("no token was minted")
 	}
-	if logs := g.logs(); strings.Contains(logs, `"msg":"user updated","user_id":"bob@acme.example"`) || strings.Contains(logs, `"kind":"user","id":"bob@`) {
+	if logs := g.logs(); strings.Contains(logs, `"msg":"user updated","subject":"bob@acme.example"`) || strings.Contains(logs, `"kind":"user","id":"bob@`) {
 		t.Error("the audit log names an address")
 	}
 	g.ok("user", "remove", "bob@acme.example")

@@ -63,7 +63,7 @@ func TestA145ProfilesOnTheCommandLine(t *testing.T) {
 		if got := show(); got.Profile != want.Profile || got.EmailVerified != want.EmailVerified {
 			t.Errorf("%s: %+v, verified %v; want %+v, %v", step.name, got.Profile, got.EmailVerified, want.Profile, want.EmailVerified)
 		}
-		if line := `"msg":"user updated","user_id":"u-bob","changed":` + step.changed + `,"by":"operator"`; !strings.Contains(g.logs(), line) {
+		if line := `"msg":"user updated","subject":"u-bob","changed":` + step.changed + `,"by":"operator"`; !strings.Contains(g.logs(), line) {
 			t.Errorf("%s: no line with %s", step.name, line)
 		}
 		if status := g.gateOf(access); status != http.StatusOK {

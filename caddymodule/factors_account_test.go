@@ -199,7 +199,7 @@ func TestW33FactorsAreAuditedWithoutSecrets(t *testing.T) {
 			[]map[string]any{{"msg": "factor removed", "subject": "u-ada"}}},
 		{"an unknown factor", func() { b.change("factor", typed[0]) }, nil},
 		{"the removal by an operator", func() { s.ok("user", "factors", "remove", "u-ada", "--all") },
-			[]map[string]any{{"msg": "factor removed", "user_id": "u-ada"}}},
+			[]map[string]any{{"msg": "factor removed", "subject": "u-ada"}}},
 	} {
 		d.decisions(t)
 		step.do()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
@@ -22,11 +21,6 @@ import (
 
 // provision builds our own issuer, or what keeps the sessions of browsers where there is no issuer for applications.
 func (s *service) provision(o *others, u *uses) error {
-	use, err := node.Acquire(s.settings.Node, s.settings.Sealer)
-	if err != nil {
-		return err
-	}
-	s.node = keep(u, use)
 	if err := s.takeDocuments(u); err != nil {
 		return err
 	}
@@ -49,6 +43,7 @@ func (s *service) provision(o *others, u *uses) error {
 		},
 	}
 	s.issuer.SignIns.Directories, s.issuer.SignIns.DirectoriesAlone = o.passwordDirectories(s.accounts()), s.settings.SignIn.DirectoriesAlone
+	var err error
 	if s.handler, err = endpoint.NewHandler(s.issuer, grants.New(s.issuer, o.accepted(&s.settings, s.accounts())), s.audit, counters{}, s.signInMethods(o), s.settings.Pages); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func newPost(s *service) *mail.Post {
 	}
 	return &mail.Post{Now: s.node.StoreTime, Lost: func(kind mail.Kind, userID string, err error) {
 		mailsSent.WithLabelValues(string(kind), lost).Inc()
-		s.logger.Named("audit").Warn("user not told by mail", zap.String("user_id", userID), zap.String("mail", string(kind)), zap.NamedError("cause", err))
+		s.logger.Named("audit").Warn("user not told by mail", zap.String("subject", userID), zap.String("mail", string(kind)), zap.NamedError("cause", err))
 	}}
 }
 

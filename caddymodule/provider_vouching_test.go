@@ -112,10 +112,10 @@ func TestUsersWhomAProviderMakesAreAudited(t *testing.T) {
 	g.browser().signsInAt(t, "corp", corp)
 	logs := g.logs()
 	for _, want := range []string{
-		`"msg":"user added","user_id":"` + id + `","by":"provider corp"`,
-		`"msg":"user updated","user_id":"` + id + `","changed":["provider_groups"],"by":"provider corp"`,
-		`"msg":"user updated","user_id":"` + id + `","changed":["name","email","email_verified"],"by":"provider corp"`,
-		`"msg":"user updated","user_id":"` + id + `","changed":["email","email_verified"],"by":"provider corp"`,
+		`"msg":"user added","subject":"` + id + `","by":"provider corp"`,
+		`"msg":"user updated","subject":"` + id + `","changed":["provider_groups"],"by":"provider corp"`,
+		`"msg":"user updated","subject":"` + id + `","changed":["name","email","email_verified"],"by":"provider corp"`,
+		`"msg":"user updated","subject":"` + id + `","changed":["email","email_verified"],"by":"provider corp"`,
 	} {
 		if strings.Count(logs, `"logger":"oauth.audit",`+want) != 1 {
 			t.Errorf("there is not one line with %s", want)

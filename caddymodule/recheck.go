@@ -28,7 +28,7 @@ func newRechecks(s *service, o *others) (list []*recheck) {
 			return
 		}
 		left := func(userID string, why error) {
-			s.logger.Named("audit").Info("sessions ended at a recheck", zap.String("user_id", userID), zap.String("by", "provider "+name), zap.NamedError("cause", why))
+			s.logger.Named("audit").Info("sessions ended at a recheck", zap.String("subject", userID), zap.String("by", "provider "+name), zap.NamedError("cause", why))
 		}
 		list = append(list, &recheck{signin.Recheck{Provider: name, Source: source, Accounts: s.accounts(), Rules: rules, Left: left, Every: every, Lease: lease}, s})
 	}

@@ -50,7 +50,7 @@ func (s *service) enterNode(ctx context.Context) (context.Context, func(), error
 // accounts finds the users of outside accounts, and logs each user that it adds or changes.
 func (s *service) accounts() signin.Accounts {
 	return signin.Accounts{Families: s.issuer.Families, Users: s.registry.People, Changed: func(c signin.Change) {
-		fields, what := []zap.Field{zap.String("user_id", c.UserID)}, "user added"
+		fields, what := []zap.Field{zap.String("subject", c.UserID)}, "user added"
 		if !c.Added {
 			fields, what = append(fields, zap.Strings("changed", c.Members)), "user updated"
 		}

@@ -25,6 +25,7 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 	t.OwnIssuer = &admin.OwnIssuer{
 		Issuer: s.issuer, Registry: s.registry, Node: s.node, PersonalTokens: s.personal, SessionsOnly: !s.issues(), IsServing: s.life.isServing,
 		ExplainSession: signin.HostSessionExplainer(s.issuer.Sessions, s.issuer.Roles, s.issuer.Authorizations.Hosts),
+		Audit:          s.settings.Node.Audit,
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	if s.settings.Mail != nil {

@@ -12,11 +12,12 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestF31NoLogHoldsACredential: every flow with all logs on → no log, metric or trace holds a credential. It runs
+// TestF31NoLogHoldsACredential: every flow with all logs on → no log, metric, trace or stored audit event holds a credential. It runs
 // every flow, good and bad, with the log at DEBUG and access logs on, and then looks for every credential sent, in
 // each of its forms.
 func TestF31NoLogHoldsACredential(t *testing.T) {
-	d := openDoor(t, onDisk)
+	d := openDoor(t, strings.Replace(onDisk, "store sqlite", "audit\n\t\tstore sqlite", 1))
+	stored := ""
 	registered := d.register(t, store.Client{ID: "app"})
 	credentials := map[string]string{
 		"declared secret": confSecret, "other's secret": "other-" + confSecret, "generated secret": registered,
@@ -106,6 +107,9 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 		d.ask(t, "/oauth/token", ccGrant, basic("app:"+registered)...)
 		d.ask(t, "/oauth/token", ccGrant, basic("nobody:"+wrong)...)
 		tokens = append(tokens, d.token())
+		if stored == "" {
+			stored = d.awaitKept()
+		}
 		_ = d.app().node.Store().Close()
 		d.app().issuer.Clients.Authenticated.Forget("app")
 	}
@@ -116,9 +120,12 @@ func TestF31NoLogHoldsACredential(t *testing.T) {
 		credentials["signature "+string(rune('a'+i))] = parts[2]
 	}
 	measured := sentBy(t, http.DefaultClient, http.MethodGet, "http://"+d.admin+"/metrics", "").body
-	places := map[string]string{"the log": d.logs(), "the metrics": measured}
+	places := map[string]string{"the log": d.logs(), "the metrics": measured, "the stored audit log": stored}
 	if others, _ := filepath.Glob(filepath.Join(filepath.Dir(d.logFile), "*.log*")); len(others) != 1 {
 		t.Errorf("logs %v", others)
+	}
+	if len(stored) < 10000 {
+		t.Fatalf("the stored audit log is %q", stored)
 	}
 	if len(places["the log"]) < 10000 || !strings.Contains(places["the log"], `"http.log.access`) {
 		t.Fatal("the access log is off")

@@ -89,6 +89,7 @@ var rooms = []room{
 	{name: "caddymodule/pool", others: []string{caddy}},
 	{name: "caddymodule/setting", others: []string{caddy}},
 	{name: "caddymodule/caller", others: []string{caddy, "cel.dev/cel-go"}},
+	{name: "caddymodule/auditlog", others: []string{jsonv2, prometheus, zap}, without: append([]string{caddy}, database...)},
 	{name: "caddymodule/node", others: []string{caddy, jsonv2, prometheus, zap}},
 	{name: "caddymodule/hostpaths", others: []string{caddy}},
 	{name: "caddymodule/gate/identity", without: append([]string{caddy}, database...)},

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -56,7 +57,7 @@ func operations() map[string]http.HandlerFunc {
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
 		{"user", onTokens, linkOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
-		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
+		{"store", onIssuer, backupOperations}, {"user", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {
 		for pattern, op := range kind.operations {
 			all[pattern] = serve(kind.what, kind.needs(op))
@@ -130,7 +131,7 @@ func statusOf(err error) int {
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, store.ErrTaken), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
-		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly), errors.Is(err, errNoMail): // 404 would mean that the named thing does not exist
+		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly), errors.Is(err, errNoMail), errors.Is(err, errNoAudit): // 404 would mean that the named thing does not exist
 		return http.StatusConflict
 	case store.IsInvalidInput(err):
 		return http.StatusBadRequest
@@ -166,11 +167,25 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	writeAnswer(w, status, map[string]string{"error": err.Error()})
 }
 
+// written is an answer that is written piece by piece, with its media type.
+type written struct {
+	media string
+	write func(io.Writer) error
+}
+
 func writeAnswer(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if answer == nil {
 		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if long, ok := answer.(written); ok {
+		w.Header().Set("Content-Type", long.media)
+		w.WriteHeader(status)
+		if err := long.write(w); err != nil {
+			panic(http.ErrAbortHandler) // the operator must not take a part for the whole
+		}
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

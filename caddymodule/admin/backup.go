@@ -29,6 +29,6 @@ func writeBackup(t *Target, r *http.Request, request newBackup) (int, any, error
 		}
 		return 0, nil, err
 	}
-	t.record("backup written", zap.String("path", request.Path))
+	t.record(r.Context(), "backup written", zap.String("path", request.Path))
 	return http.StatusNoContent, nil, nil
 }

@@ -117,7 +117,7 @@ func addClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("client added", zap.String("client_id", client.ID))
+	t.record(r.Context(), "client added", zap.String("client_id", client.ID))
 	view := viewOf(client)
 	view.Secret, view.Warning = secret.Reveal(), t.logoutWarning(r.Context(), client)
 	if openID {
@@ -140,7 +140,7 @@ func updateClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("client updated", zap.String("client_id", client.ID), zap.Strings("changed", p.Names(client)))
+	t.record(r.Context(), "client updated", zap.String("client_id", client.ID), zap.Strings("changed", p.Names(client)))
 	view := viewOf(client)
 	if p.Has("backchannel_logout_uri") {
 		view.Warning = t.logoutWarning(r.Context(), client)
@@ -179,7 +179,7 @@ func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) 
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("client secret rotated", zap.String("client_id", id))
+	t.record(r.Context(), "client secret rotated", zap.String("client_id", id))
 	return http.StatusOK, RotatedSecret{id, secret.Reveal()}, nil
 }
 

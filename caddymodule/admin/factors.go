@@ -49,7 +49,7 @@ func removeFactors(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	fields := []zap.Field{zap.String("user_id", user.ID)}
+	fields := []zap.Field{zap.String("subject", user.ID)}
 	if id := r.PathValue("factor"); id != "" {
 		fields = append(fields, zap.String("factor", id))
 		err = t.Issuer.SignIns.Factors.Remove(r.Context(), user, id)
@@ -59,6 +59,6 @@ func removeFactors(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("factor removed", fields...)
+	t.record(r.Context(), "factor removed", fields...)
 	return http.StatusNoContent, nil, nil
 }

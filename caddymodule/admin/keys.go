@@ -60,7 +60,7 @@ func rotateKeys(t *Target, r *http.Request, request NewKey) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("signing key added", zap.String("kid", key.ID), zap.String("algorithm", string(algorithm)), zap.Time("active_from", key.ActiveFrom))
+	t.record(r.Context(), "signing key added", zap.String("kid", key.ID), zap.String("algorithm", string(algorithm)), zap.Time("active_from", key.ActiveFrom))
 	t.Node.KeysChanged(r.Context())
 	return http.StatusCreated, viewOfKey(key, ring.StateOf(key)), nil
 }
@@ -80,7 +80,7 @@ func revokeKey(t *Target, r *http.Request, request revokedKey) (int, any, error)
 		return 0, nil, err
 	}
 	t.Node.Revocations.Add(revocation)
-	t.record("signing key revoked", zap.String("kid", request.ID))
+	t.record(r.Context(), "signing key revoked", zap.String("kid", request.ID))
 	t.Node.KeysChanged(r.Context())
 	return http.StatusNoContent, nil, nil
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -68,7 +69,7 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return t.giveLink(user, "user invited", func(links *people.Links) (people.MadeLink, error) { return links.Invite(r.Context(), user.ID) })
+	return t.giveLink(r.Context(), user, "user invited", func(links *people.Links) (people.MadeLink, error) { return links.Invite(r.Context(), user.ID) })
 }
 
 // recoverUser makes a link for a user who has lost password and factors, and ends the user's sessions and tokens.
@@ -80,16 +81,16 @@ func recoverUser(t *Target, r *http.Request, request linkRequest) (int, any, err
 	if err != nil {
 		return 0, nil, err
 	}
-	return t.giveLink(user, "user recovery begun", func(links *people.Links) (people.MadeLink, error) {
+	return t.giveLink(r.Context(), user, "user recovery begun", func(links *people.Links) (people.MadeLink, error) {
 		return links.Recover(r.Context(), user, request.Mail)
 	})
 }
 
 // giveLink answers with a link for a user, and records it.
-func (t *Target) giveLink(user *store.User, what string, give func(*people.Links) (people.MadeLink, error)) (int, any, error) {
+func (t *Target) giveLink(ctx context.Context, user *store.User, what string, give func(*people.Links) (people.MadeLink, error)) (int, any, error) {
 	made, err := give(t.Registry.Links)
 	if made.User != nil { // a letter that could not be queued does not undo what was done before
-		t.record(what, zap.String("user_id", user.ID), zap.Bool("mailed", made.Mailed && err == nil))
+		t.record(ctx, what, zap.String("subject", user.ID), zap.Bool("mailed", made.Mailed && err == nil))
 	}
 	if err != nil {
 		return 0, nil, err

@@ -44,6 +44,6 @@ func addOrganisation(t *Target, r *http.Request, p store.Patch) (int, any, error
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("organisation added", zap.String("organisation", organisation.ID))
+	t.record(r.Context(), "organisation added", zap.String("organisation", organisation.ID))
 	return http.StatusCreated, viewOfOrganisation(organisation), nil
 }

@@ -100,7 +100,7 @@ func addPersonalToken(t *Target, r *http.Request, n NewPersonalToken) (int, any,
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("personal access token added", zap.String("token_id", made.ID), zap.String("user_id", user.ID), zap.String("scope", made.Scopes.String()),
+	t.record(r.Context(), "personal access token added", zap.String("token_id", made.ID), zap.String("subject", user.ID), zap.String("scope", made.Scopes.String()),
 		zap.Time("expires_at", made.ExpiresAt), zap.String("resources", strings.Join(made.Audience, " ")))
 	view := t.viewOfPersonalToken(made)
 	view.Token = token.Reveal()
@@ -116,7 +116,7 @@ func removePersonalToken(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.record("personal access token removed", zap.String("token_id", id))
+	t.record(r.Context(), "personal access token removed", zap.String("token_id", id))
 	return http.StatusNoContent, nil, nil
 }
 

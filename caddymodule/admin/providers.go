@@ -85,6 +85,6 @@ func testProvider(t *Target, r *http.Request, request ProviderTest) (int, any, e
 	ctx, cancel := context.WithTimeout(r.Context(), testTimeout)
 	defer cancel()
 	steps := t.Providers[i].Test(ctx, request.Login)
-	t.record("provider tested", zap.String("provider", name))
+	t.record(r.Context(), "provider tested", zap.String("provider", name))
 	return http.StatusOK, steps, nil
 }

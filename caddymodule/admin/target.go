@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
@@ -53,6 +54,8 @@ type OwnIssuer struct {
 	DiscoveryURL string
 	// LogoutsToPrivate reports that logout tokens are sent to private addresses too.
 	LogoutsToPrivate bool
+	// Audit says which events of the audit log are kept.
+	Audit auditlog.Retention
 	// CountMinted counts a token that an operator has minted.
 	CountMinted func()
 }
@@ -70,18 +73,29 @@ var running struct {
 	list []*Target
 }
 
-// Add makes t the configuration that operators ask about.
+// Add makes t the configuration that operators ask about. Its node keeps the audit log as t says.
 func Add(t *Target) {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	running.list = append(running.list, t)
+	t.useAudit()
 }
 
-// Withdraw removes t. It is a no-op for a target that was not added.
+// Withdraw removes t. It is a no-op for a target that was not added. If t was the newest, as after a reload that failed, the audit log is
+// kept as the one before says.
 func Withdraw(t *Target) {
 	running.mu.Lock()
 	defer running.mu.Unlock()
 	running.list = slices.DeleteFunc(running.list, func(other *Target) bool { return other == t })
+	if last := len(running.list) - 1; last >= 0 {
+		running.list[last].useAudit()
+	}
+}
+
+func (t *Target) useAudit() {
+	if t.OwnIssuer != nil {
+		t.Node.Audit.Use(t.Audit)
+	}
 }
 
 // IsNewest reports whether t is the configuration that started last.

@@ -45,7 +45,7 @@ func mintToken(t *Target, r *http.Request, request newToken) (int, any, error) {
 		return 0, nil, err
 	}
 	t.CountMinted()
-	t.record("token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
+	t.record(r.Context(), "token minted", zap.String("client_id", request.Client), zap.String("subject", tokens.Claims.Subject),
 		zap.String("scope", tokens.Scopes.String()), zap.String("jti", tokens.Claims.ID))
 	return http.StatusCreated, MintedToken{
 		AccessToken: tokens.AccessToken.Reveal(), TokenType: "Bearer", ExpiresIn: int64(tokens.ExpiresIn / time.Second),
@@ -116,7 +116,14 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 	if err := t.revoke(r.Context(), kind, id, request.Force); err != nil {
 		return 0, nil, err
 	}
-	t.record("tokens revoked", zap.String("kind", string(kind)), zap.String("id", id))
+	about := []zap.Field{zap.String("kind", string(kind)), zap.String("id", id)}
+	switch kind {
+	case store.RevokeUser:
+		about = append(about, zap.String("subject", id))
+	case store.RevokeClient:
+		about = append(about, zap.String("client_id", id))
+	}
+	t.record(r.Context(), "tokens revoked", about...)
 	return http.StatusNoContent, nil, nil
 }
 

@@ -150,14 +150,14 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := []zap.Field{zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
+	fields := []zap.Field{zap.String("subject", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
 	if user.Service {
 		fields = append(fields, zap.Bool("service", true))
 	}
 	if len(user.Groups) > 0 {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}
-	t.record("user added", fields...)
+	t.record(r.Context(), "user added", fields...)
 	return user, nil
 }
 
@@ -210,7 +210,7 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if err = t.Registry.People.UpdateUser(r.Context(), user.ID, change); err != nil {
 		return 0, nil, err
 	}
-	t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", changed)}, told(p, &after)...)...)
+	t.record(r.Context(), "user updated", append([]zap.Field{zap.String("subject", user.ID), zap.Strings("changed", changed)}, told(p, &after)...)...)
 	if after.Email != before.Email {
 		t.Registry.People.Post.Notify(r.Context(), &before, mail.AddressChanged, after.Email)
 	}
@@ -313,7 +313,7 @@ func (t *Target) changeUser(r *http.Request, what string, change func(context.Co
 		err = change(r.Context(), user.ID)
 	}
 	if err == nil {
-		t.record(what, append([]zap.Field{zap.String("user_id", user.ID)}, details...)...)
+		t.record(r.Context(), what, append([]zap.Field{zap.String("subject", user.ID)}, details...)...)
 	}
 	return http.StatusNoContent, nil, err
 }

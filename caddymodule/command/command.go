@@ -50,7 +50,7 @@ cannot be changed from here.`,
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
 			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), keysCommand(api),
-				providerCommand(api), mailCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
+				providerCommand(api), mailCommand(api), auditCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
 		},
 	})
 }
@@ -60,9 +60,25 @@ type apiClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
 func (c *apiClient) call(method, path string, body, answer any) error {
+	content, err := c.open(method, path, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	if answer == nil {
+		return nil
+	}
+	if err := json.UnmarshalRead(content, answer); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}
+
+// open is call for an answer that the caller reads and closes.
+func (c *apiClient) open(method, path string, body any) (io.ReadCloser, error) {
 	address, err := c.endpoint()
 	if err != nil {
-		return fmt.Errorf("finding the admin endpoint: %w", err)
+		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	var content io.Reader
 	if method == http.MethodPost || method == http.MethodPatch {
@@ -71,22 +87,15 @@ func (c *apiClient) call(method, path string, body, answer any) error {
 		}
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		content = bytes.NewReader(encoded)
 	}
 	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
 	if err != nil {
-		return plainError(address, err)
+		return nil, plainError(address, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if answer == nil {
-		return nil
-	}
-	if err := json.UnmarshalRead(response.Body, answer); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	return nil
+	return response.Body, nil
 }
 
 // endpoint is the address of the admin endpoint, found as `caddy reload` finds it: without --address and --config also in the

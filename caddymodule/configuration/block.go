@@ -91,6 +91,8 @@ type Block struct {
 	Revocation *Revocation `json:"revocation,omitempty"`
 	// Limits bound failed attempts.
 	Limits *Limits `json:"limits,omitempty"`
+	// Audit keeps the events of the audit log in the store. Default: they are only logged.
+	Audit *Audit `json:"audit,omitempty"`
 	// Pages are the operator's name, colours, links and words on the pages.
 	Pages *Pages `json:"pages,omitempty"`
 	// Sources are the positions of settings in a Caddyfile.
@@ -107,6 +109,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	at.note(d, "oauth")
 	return options{
 		"accept":            with(&b.Accept, at, parseAccept),
+		"audit":             with(&b.Audit, at, parseAudit),
 		"audience":          with(&b.Audience, at, parseAudience),
 		"client":            b.parseClient,
 		"client_keys":       with(&b.ClientKeys, at, parseClientKeys),
@@ -211,6 +214,7 @@ func (b *Block) Read() (Settings, error) {
 		func() error { return readFactors(b, &s, at) },
 		func() error { return b.Mail.read(&s, at) },
 		func() error { return readPeopleRegistration(b.RegistrationOfPeople, &s, at) },
+		func() error { return b.Audit.read(&s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -273,7 +277,7 @@ func (b *Block) needsIssuer() []need {
 func (b *Block) checkGateOnly() error {
 	return refuse(&b.Sources, append(b.needsIssuer(), []need{
 		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
-		{"limits", b.Limits != nil}, {"pages", b.Pages != nil}, {"revocation", b.Revocation != nil},
+		{"limits", b.Limits != nil}, {"pages", b.Pages != nil}, {"audit", b.Audit != nil}, {"revocation", b.Revocation != nil},
 	}...))
 }
 

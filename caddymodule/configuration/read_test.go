@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
@@ -44,6 +45,7 @@ func TestUnknownOptionsListTheKnownOnes(t *testing.T) {
 		"client_metadata":                 "",
 		"trust corp https://l.example":    "",
 		"accept corp":                     "",
+		"audit":                           "keep or max_events",
 		"store sqlite":                    "migrate",
 		"store postgres postgres://u@h/d": "migrate or pool",
 		"keys":                            "algorithm, encrypt_with or rotate",
@@ -117,6 +119,19 @@ func settingsOf(t *testing.T, members string) Settings {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestReadAudit: `audit`, alone or with its settings → how much is kept; without the line → nothing.
+func TestReadAudit(t *testing.T) {
+	for text, want := range map[string]auditlog.Retention{
+		"": {}, "audit": {Keep: 30 * 24 * time.Hour, MaxEvents: 1_000_000}, "audit {\nkeep 1h\nmax_events 1000\n}": {Keep: time.Hour, MaxEvents: 1000},
+		"audit {\nkeep 3650d\n}": {Keep: 3650 * 24 * time.Hour, MaxEvents: 1_000_000},
+	} {
+		s, err := read(withIssuer(text))
+		if err != nil || s.Node.Audit != want {
+			t.Errorf("%q: %+v, %v", text, s.Node.Audit, err)
+		}
+	}
 }
 
 // TestReadLogo: a logo is read by the suffix of its file, in any case.

@@ -475,6 +475,22 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{userMembers(`"address":{"city":"Berlin"},"password_hash":"` + adaHash + `"`), `unknown field "city"`},
 		},
 	},
+	"audit": {
+		lines: []refusal{
+			{"audit 30d", `wrong argument count or unexpected line ending after '30d', at Caddyfile:3`},
+			{"audit {\nkeep\n}", `wrong argument count or unexpected line ending after 'keep', at Caddyfile:4`},
+			{"audit {\nkeep 0s\n}", `keep must be more than nothing, at Caddyfile:4`},
+			{"audit {\nkeep 59m\n}", `audit keep 59m0s: use 1h to 10 years, at Caddyfile:3`},
+			{"audit {\nkeep 4000d\n}", `audit keep 96000h0m0s: use 1h to 10 years, at Caddyfile:3`},
+			{"audit {\nkeep 2h\nkeep 3h\n}", `keep is set twice, at Caddyfile:5`},
+			{"audit {\nmax_events many\n}", `"many" is no number, at Caddyfile:4`},
+			{"audit {\nmax_events 999\n}", `audit max_events 999: use 1000 to 10000000, at Caddyfile:3`},
+			{"audit {\nlevel info\n}", `unknown audit option "level", at Caddyfile:4`},
+			{"audit\naudit", `audit is set twice, at Caddyfile:4`},
+			{whole("audit", "trust corp https://l.example {\naudience a\n}"), "audit needs an issuer: add `issuer https://…` to the oauth block, at Caddyfile:2"},
+		},
+		json: []refusal{{`"audit":{"keep":1}`, `audit keep 1ns: use 1h to 10 years`}, {`"audit":{"max_events":-1}`, `audit max_events -1: use 1000 to 10000000`}},
+	},
 	"mail": {
 		lines: []refusal{
 			{"mail", `wrong argument count or unexpected line ending after 'mail', at Caddyfile:3`},

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -38,6 +39,8 @@ const clockMargin = 24 * time.Hour
 // that.
 type housekeeper struct {
 	store  store.Housekeeper // set before the first round
+	events store.AuditStore  // as well
+	audit  *auditlog.Log
 	clock  *sharedClock
 	holder string // this node's name in leases
 
@@ -45,10 +48,12 @@ type housekeeper struct {
 	leads     bool // this node had the lease in the last round
 	rows      map[string]int64
 	countedAt time.Time // zero: never
+	// tooMany is the time before which there are more events of the audit log than are to be kept, as of askedAt.
+	tooMany struct{ before, askedAt time.Time }
 }
 
-func newHousekeeper(clock *sharedClock) *housekeeper {
-	return &housekeeper{clock: clock, holder: oauth.NewID()}
+func newHousekeeper(clock *sharedClock, audit *auditlog.Log) *housekeeper {
+	return &housekeeper{clock: clock, audit: audit, holder: oauth.NewID()}
 }
 
 // housekeep calls KeepHouse once a minute until ctx ends.
@@ -102,11 +107,44 @@ type expired struct {
 // access token may outlive its family by store.MaxLifetime.
 func (h *housekeeper) sweep(ctx context.Context) error {
 	before := h.clock.earliest().Add(-clockMargin)
-	return h.dropInTurn(ctx, []expired{
+	auditBefore, err := h.auditBefore(ctx)
+	return errors.Join(err, h.dropInTurn(ctx, []expired{
 		{store.ExpiringAttempts, before},
 		{store.ExpiringRevocations, before},
 		{store.ExpiringFamilies, before.Add(-store.MaxLifetime)},
-	})
+		{store.ExpiringAuditEvents, auditBefore},
+	}))
+}
+
+// auditBefore returns the time before which events of the audit log are dropped: they are too old, or too many.
+func (h *housekeeper) auditBefore(ctx context.Context) (time.Time, error) {
+	retention := h.audit.Retention()
+	if retention.Keep == 0 {
+		return h.clock.earliest().Add(-auditlog.LeftOverKeep), nil
+	}
+	tooMany, err := h.tooManyBefore(ctx, retention.MaxEvents)
+	return later(h.clock.earliest().Add(-retention.Keep), tooMany), err
+}
+
+// tooManyBefore returns the time before which there are more events than that, as it was within sizesInterval.
+func (h *housekeeper) tooManyBefore(ctx context.Context, events int) (time.Time, error) {
+	now := h.clock.now()
+	h.mu.Lock()
+	before, asked := h.tooMany.before, h.tooMany.askedAt
+	h.mu.Unlock()
+	if now.Sub(asked).Abs() < sizesInterval {
+		return before, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
+	defer cancel()
+	newest, err := h.events.AuditEventsBeyond(ctx, events)
+	if err != nil {
+		return before, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tooMany.before, h.tooMany.askedAt = newest.Add(time.Microsecond), now
+	return h.tooMany.before, nil
 }
 
 // dropInTurn drops a batch of each kind in turn, until nothing is left or the round is over. The next round continues. A kind that grows
@@ -170,7 +208,7 @@ func (h *housekeeper) count(ctx context.Context) (map[string]int64, error) {
 	}
 	rows := map[string]int64{
 		"families": sizes.Families, "revocations": sizes.Revocations, "requests": sizes.Requests,
-		"clients": sizes.Clients, "users": sizes.Users, "mails": sizes.Mails,
+		"clients": sizes.Clients, "users": sizes.Users, "mails": sizes.Mails, "audit_events": sizes.AuditEvents,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -24,11 +25,10 @@ type keyring struct {
 	sealer   *keys.Sealer // nil: keys are stored in the clear
 	settings Settings
 	clock    *sharedClock
+	audit    *auditlog.Log
 	store    store.KeyStore // set before anything is read
 
-	// master and jtiMAC are read once, when the node opens.
-	master *keys.MasterKey
-	jtiMAC *token.JTIMAC
+	nodeSecrets
 
 	mu      sync.Mutex
 	version int64        // of the keys in memory; 0: not known
@@ -38,13 +38,19 @@ type keyring struct {
 	manifest atomic.Pointer[keys.Manifest] // as last read; nil: it is missing or was changed
 }
 
+// nodeSecrets are read once, when the node opens.
+type nodeSecrets struct {
+	master *keys.MasterKey
+	jtiMAC *token.JTIMAC
+}
+
 // KeyRing returns the key ring of a node that is open.
 func (n *Node) KeyRing() *keys.Ring { return n.keyring.ring() }
 
 func (k *keyring) ring() *keys.Ring {
 	return &keys.Ring{
 		Store: k.store, Sealer: k.sealer, Algorithms: k.settings.algorithms(), Keys: k.keys, Rotation: k.settings.Rotation,
-		Now: k.clock.Now, Earliest: k.clock.earliest, Warn: warnOfKey,
+		Now: k.clock.Now, Earliest: k.clock.earliest, Warn: k.warnOfKey,
 	}
 }
 
@@ -109,7 +115,7 @@ func (k *keyring) sync(ctx context.Context) error {
 	ring, refused := k.ring(), int64(0)
 	ring.Warn = func(err error) {
 		refused++
-		warnOfKey(err)
+		k.warnOfKey(err)
 	}
 	if err = k.readManifest(ctx); err == nil { // the rollback detector handles an old one
 		err = ring.Refresh(ctx)

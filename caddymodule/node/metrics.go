@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 )
 
 // storeErrors belongs to the process and survives reloads.
@@ -29,7 +31,7 @@ var (
 )
 
 // Metrics returns the metrics of the process, which belong to no node.
-func Metrics() []prometheus.Collector { return []prometheus.Collector{storeErrors} }
+func Metrics() []prometheus.Collector { return append(auditlog.Metrics(), storeErrors) }
 
 // Describe lists the gauges of a node.
 func Describe(descriptions chan<- *prometheus.Desc) {

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/pool"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -43,6 +44,8 @@ type Settings struct {
 	Rotation time.Duration
 	// MaxStaleness is how old the known revocations may be before tokens are refused.
 	MaxStaleness time.Duration
+	// Audit says which events of the audit log are kept. Configurations that differ only in it share a node.
+	Audit auditlog.Retention
 }
 
 // algorithms returns the algorithms of the signing keys, that of access tokens first.
@@ -66,6 +69,7 @@ type poolKey struct {
 }
 
 func keyOf(settings Settings, sealer *keys.Sealer) poolKey {
+	settings.Audit = auditlog.Retention{}
 	if sealer == nil {
 		return poolKey{settings, ""}
 	}
@@ -110,12 +114,12 @@ func newNode(settings Settings, sealer *keys.Sealer) *Node {
 		Revocations: token.NewRevocationSet(),
 		Passwords:   passwords.NewHasher(),
 		Life:        newLifetime(),
-		storeHandle: storeHandle{settings: settings, done: make(chan struct{})},
+		storeHandle: storeHandle{settings: settings, done: make(chan struct{}), Audit: auditlog.New(settings.Audit, clock.Now, log)},
 		clock:       clock,
-		housekeeper: newHousekeeper(clock),
 	}
+	n.housekeeper = newHousekeeper(clock, n.Audit)
 	n.feed = newFeed(n.Revocations, clock.now)
-	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock}
+	n.keyring = &keyring{keys: n.Keys, sealer: sealer, settings: settings, clock: clock, audit: n.Audit}
 	n.rollback = &rollbackDetector{feed: n.feed, keyring: n.keyring, clock: clock, marker: marker{database: absolute(settings.Path)}}
 	n.Attempts = newAttempts(&n.storeHandle, clock.now)
 	n.Verifier = token.NewVerifier(settings.Issuer, n.Keys, n.Revocations, settings.MaxStaleness, clock.now)
@@ -146,16 +150,19 @@ func (n *Node) JTIMAC() *token.JTIMAC { return n.keyring.jtiMAC }
 func (n *Node) Destruct() error {
 	n.Life.end()
 	if !n.IsOpen() {
+		n.Audit.Close()
 		return nil
 	}
 	busy := !n.Life.IsIdle()
 	n.rollback.keepMarks()
 	if !busy {
+		n.Audit.Close()
 		return n.store.Close()
 	}
 	go func() {
 		n.Life.awaitIdle(shutdownTimeout)
 		n.rollback.keepMarks() // with the revocations of those requests
+		n.Audit.Close()
 		if err := n.store.Close(); err != nil {
 			log().Error("closing the store", zap.Error(err))
 		}

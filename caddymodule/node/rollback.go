@@ -123,7 +123,7 @@ func (d *rollbackDetector) compare(ctx context.Context) (sqlstore.Progress, erro
 func (d *rollbackDetector) distrust(ctx context.Context, now sqlstore.Progress) error {
 	seen := d.seen
 	if d.keyring.isPutBack(now.Identity, seen.Manifest) {
-		log().Named("audit").Error("signing keys distrusted", zap.String("cause", "the stored keys are not those that were stored last: the manifest of the keys is missing, was "+
+		d.keyring.audit.Logger().Named("audit").Error("signing keys distrusted", zap.String("cause", "the stored keys are not those that were stored last: the manifest of the keys is missing, was "+
 			"changed or is an older one. Somebody has written to the database, or has put back a part of it"))
 		seen.Keys = max(now.Keys, seen.Keys, seen.Manifest) + 1 // a counter that the database does not have
 	}

@@ -50,7 +50,7 @@ func (k *keyring) seal(ctx context.Context) error {
 			"rotate the signing keys with `caddy oauth keys rotate --now`, and revoke these", zap.Int("keys", found.InClear))
 	}
 	for _, refused := range found.Refused {
-		warnOfKey(refused)
+		k.warnOfKey(refused)
 	}
 	return err
 }
@@ -90,9 +90,9 @@ func (k *keyring) noteSealed() {
 }
 
 // warnOfKey logs that a stored key is refused or cannot be opened.
-func warnOfKey(err error) {
+func (k *keyring) warnOfKey(err error) {
 	if errors.Is(err, keys.ErrRefused) {
-		log().Named("audit").Error("stored signing key refused", zap.NamedError("cause", err))
+		k.audit.Logger().Named("audit").Error("stored signing key refused", zap.NamedError("cause", err))
 		log().Error("a stored key is refused: it was written or changed without the key-encryption key, or by a node with another "+
 			"encrypt_with. It is not used; `caddy oauth keys list` shows it, `caddy oauth keys revoke` takes it out", zap.Error(err))
 		return

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
@@ -40,6 +41,8 @@ type storeHandle struct {
 
 	store  *sqlstore.Store // set once the node is open
 	health health
+	// Audit is the audit log that is kept in the store. It takes events before the node is open.
+	Audit *auditlog.Log
 }
 
 // IsOpen reports whether the store is open, and the keys and revocations are loaded.
@@ -121,6 +124,7 @@ func (n *Node) tryOpen(timeout time.Duration) error {
 		return errors.Join(err, store.Close())
 	}
 	n.store = store
+	n.Audit.Open(store.Audit)
 	close(n.done)
 	n.Life.Go(func() { n.follow(n.Life.ctx) })
 	n.Life.Go(func() { n.housekeep(n.Life.ctx) })
@@ -160,6 +164,7 @@ func Migrate(settings Settings) error {
 // load reads the keys and revocations into memory.
 func (n *Node) load(ctx context.Context, store *sqlstore.Store) error {
 	n.feed.store, n.keyring.store, n.housekeeper.store = store.Revocations, store.Keys, store.Housekeeping
+	n.housekeeper.events = store.Audit
 	if n.settings.Store != Memory {
 		n.rollback.store = store
 	}

@@ -125,7 +125,9 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	if directory.Account != "" {
 		fields = append(fields, zap.String("account", directory.Account))
 	} else if account, ok := errors.AsType[accountError](err); ok {
-		fields = append(fields, zap.String("account", account.account))
+		if fields = append(fields, zap.String("account", account.account)); account.userID != "" {
+			fields = append(fields, zap.String("subject", account.userID))
+		}
 	}
 	if mint, ok := errors.AsType[mintError](err); ok {
 		fields = append(fields, zap.String("admin", mint.admin))

@@ -138,7 +138,7 @@ func (h *providerPages) signInAtProvider(r *http.Request, p *Provider, began sig
 	var user *store.User
 	if err == nil {
 		if user, err = h.methods.Accounts.User(r.Context(), account, p.Rules); err != nil {
-			err = accountError{err, account.Email}
+			err = accountError{err, account.Email, ""}
 		}
 	}
 	settle(err)

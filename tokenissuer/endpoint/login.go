@@ -387,10 +387,10 @@ func (m *SignInMethods) formTargets(k walk) []string {
 	return targets
 }
 
-// accountError adds the account to an error, for the audit log.
+// accountError adds the account to an error, for the audit log, and the id of its user, unless that is unknown.
 type accountError struct {
 	error
-	account string
+	account, userID string
 }
 
 func (e accountError) Unwrap() error { return e.error }
@@ -401,10 +401,11 @@ func forAccount(people store.Directory, r *http.Request, err error, typed string
 	if addressErr != nil {
 		return err
 	}
-	if _, unknown := people.UserByEmail(r.Context(), email); unknown != nil {
+	user, unknown := people.UserByEmail(r.Context(), email)
+	if unknown != nil {
 		return err
 	}
-	return accountError{err, email}
+	return accountError{err, email, user.ID}
 }
 
 // browserName describes a session's browser for its user.

@@ -55,7 +55,8 @@ var deletions = map[store.Expiring][]deletion{
 	store.ExpiringFamilies: {
 		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"},
 	},
-	store.ExpiringAttempts: {{"attempts", "ends_at"}, {"devices", "expires_at"}, {"mails", "expires_at"}},
+	store.ExpiringAttempts:    {{"attempts", "ends_at"}, {"devices", "expires_at"}, {"mails", "expires_at"}},
+	store.ExpiringAuditEvents: {{"audit_events", "at"}},
 }
 
 // Drop deletes rows of every table of the kind, each with the same limit and the longest expired first. It reports whether one of them
@@ -126,7 +127,7 @@ func (s *housekeeping) Sizes(ctx context.Context) (sizes store.Sizes, err error)
 		rows     *int64
 	}{
 		{"families", 0, &sizes.Families}, {"revocations", 0, &sizes.Revocations}, {"decided_requests", 0, &sizes.Requests},
-		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users}, {"mails", 0, &sizes.Mails},
+		{"clients", 1, &sizes.Clients}, {"users", 1, &sizes.Users}, {"mails", 0, &sizes.Mails}, {"audit_events", 0, &sizes.AuditEvents},
 	} {
 		rows, err := s.rows(ctx, table.name)
 		if err != nil {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,6 +42,8 @@ var allLitter = []litter{
 		SELECT 'old ' || CAST(i AS TEXT), CAST($2 AS BIGINT) FROM n`, store.ExpiringFamilies},
 	{"attempts", upTo + `INSERT INTO attempts (bucket, failures, ends_at)
 		SELECT 'old ' || CAST(i AS TEXT), 1, CAST($2 AS BIGINT) FROM n`, store.ExpiringAttempts},
+	{"audit_events", upTo + `INSERT INTO audit_events (at, id, event, user_id, host, data)
+		SELECT CAST($2 AS BIGINT), i, 'old ' || CAST(i AS TEXT), 'u-' || CAST(i % 100 AS TEXT), 'h', '{}' FROM n`, store.ExpiringAuditEvents},
 }
 
 // living adds a family that is refreshed while others are deleted.
@@ -164,10 +167,7 @@ func TestRequestsLeaveBesideFamilies(t *testing.T) {
 // count counts the expired rows of a table.
 func (l litter) count(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	key := "id"
-	if l.table == "attempts" {
-		key = "bucket"
-	}
+	key := cmp.Or(map[string]string{"attempts": "bucket", "audit_events": "event"}[l.table], "id")
 	must(t, askOne(t.Context(), s.db.background(fmt.Sprintf(`SELECT COUNT(*) FROM %s WHERE %s LIKE 'old %%'`, l.table, key)), nil, &n))
 	return n
 }

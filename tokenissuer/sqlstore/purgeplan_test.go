@@ -43,7 +43,7 @@ func TestABatchReadsNoMoreThanItDrops(t *testing.T) {
 			must(t, err)
 		}
 		for _, table := range []struct{ name, end string }{
-			{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"attempts", "ends_at"},
+			{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"attempts", "ends_at"}, {"audit_events", "at"},
 			{"revocations", "COALESCE(expires_at, 0)"},
 		} {
 			plan := planOf(t, s, fmt.Sprintf(s.db.dialect.dropSome, table.name, table.end), time.Now().UnixMicro(), maxDropped)

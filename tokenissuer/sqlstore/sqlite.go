@@ -30,7 +30,7 @@ func OpenSQLite(ctx context.Context, path string, options Options) (*Store, erro
 	}
 	database, err := sqlite.Open(ctx, path, sqlite.Options{
 		Warn: options.warn, LockTimeout: lockTimeout, CheckedAtOnce: checkedAtOnce,
-		LargeTables: []string{"families", "decided_requests", "users", "subjects", "consents", "attempts"},
+		LargeTables: []string{"families", "decided_requests", "users", "subjects", "consents", "attempts", "audit_events"},
 	})
 	if err != nil {
 		return fail(err)

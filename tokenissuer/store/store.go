@@ -77,16 +77,22 @@ func Unavailable(err error) error {
 type Store struct {
 	Clients ClientStore
 	People
-	Families     FamilyStore
-	Devices      DeviceStore
-	Logouts      LogoutStore
-	Mails        MailStore
+	Families FamilyStore
+	Devices  DeviceStore
+	Outgoing
 	Keys         KeyStore
 	Revocations  RevocationStore
 	Declarations DeclarationStore
 	Attempts     AttemptStore
+	Audit        AuditStore
 	Housekeeping Housekeeper
 	Connection
+}
+
+// Outgoing is the part of a Store with what waits to be sent.
+type Outgoing struct {
+	Logouts LogoutStore
+	Mails   MailStore
 }
 
 // People is the part of a Store about people: their accounts, and what they prove them with.
@@ -300,11 +306,13 @@ const (
 	ExpiringFamilies Expiring = "families"
 	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"
+	// ExpiringAuditEvents are events of the audit log. The time before which they are dropped is that of the event.
+	ExpiringAuditEvents Expiring = "audit events"
 )
 
 // Sizes are the numbers of records in a store.
 type Sizes struct {
-	Families, Revocations, Requests, Clients, Users, Mails int64
+	Families, Revocations, Requests, Clients, Users, Mails, AuditEvents int64
 }
 
 // AttemptStore counts failed attempts for all nodes that share the store.

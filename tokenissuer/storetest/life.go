@@ -108,7 +108,7 @@ func (p populated) calls(s store.Store) []call {
 		{"Drop, revocations", func(ctx context.Context) error {
 			return errOf(s.Housekeeping.Drop(ctx, store.ExpiringRevocations, now.AddDate(0, 0, 2)))
 		}},
-	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s), factorCalls(s), mailCalls(s), deviceCalls(s))
+	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s), factorCalls(s), mailCalls(s), deviceCalls(s), auditCalls(s))
 }
 
 func nodeCalls(s store.Store) []call {
@@ -325,7 +325,10 @@ var lifeChecks = []check{
 			must(t, s.Clients.AddClient(t.Context(), client(fmt.Sprint("app ", i))))
 		}
 		methods := populate(t, s).calls(s)
-		parts := slices.AppendSeq(slices.Collect(reflect.TypeFor[store.Store]().Fields()), reflect.TypeFor[store.People]().Fields())
+		parts := slices.Collect(reflect.TypeFor[store.Store]().Fields())
+		for _, several := range []reflect.Type{reflect.TypeFor[store.People](), reflect.TypeFor[store.Outgoing]()} {
+			parts = slices.AppendSeq(parts, several.Fields())
+		}
 		for _, part := range parts {
 			for method := range part.Type.Methods() {
 				isCall := func(c call) bool { return strings.HasPrefix(c.name+",", method.Name+",") }

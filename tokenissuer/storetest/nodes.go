@@ -50,7 +50,8 @@ func sizes(t *testing.T, s store.Store) {
 		must(t, Done(s.Families.DecideRequest(t.Context(), fmt.Sprint("request ", i), now.Add(time.Hour))))
 	}
 	must(t, s.Mails.AddMail(t.Context(), mail("m"), manyMails))
-	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1, Mails: 1})
+	addAuditEvents(t, s.Audit, auditEvent(1), auditEvent(2))
+	want(store.Sizes{Families: 2, Revocations: 4, Requests: int64(5 + len(requests)), Clients: 3, Users: 1, Mails: 1, AuditEvents: 2})
 }
 
 // onAttempts tests the counting of a store against the contract of a counter in memory.

@@ -28,7 +28,7 @@ func contract() []check {
 		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, mailChecks, hostSessionChecks,
 		identityChecks, unlinkingChecks, personalTokenChecks, factorChecks, deviceChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
-		declarationChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
+		declarationChecks, auditChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	)
 }
 

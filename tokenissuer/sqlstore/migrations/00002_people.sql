@@ -49,5 +49,24 @@ CREATE TABLE devices (
 CREATE UNIQUE INDEX devices_by_user_code ON devices (user_code);
 CREATE INDEX devices_by_expiry ON devices (expires_at);
 
+-- Events of the audit log. at and id, a random number, are the order of the pages: no two events have both. user_id is the person whom the
+-- event is about, and data the whole line, a JSON object. What an event does not have is NULL, and in no index.
+CREATE TABLE audit_events (
+    at        BIGINT NOT NULL,
+    id        BIGINT NOT NULL,
+    event     TEXT   NOT NULL,
+    user_id   TEXT,
+    client_id TEXT,
+    reason    TEXT,
+    host      TEXT,
+    data      TEXT   NOT NULL,
+    PRIMARY KEY (at, id)
+);
+CREATE INDEX audit_events_by_event ON audit_events (event, at, id);
+CREATE INDEX audit_events_by_user ON audit_events (user_id, at, id) WHERE user_id IS NOT NULL;
+CREATE INDEX audit_events_by_client ON audit_events (client_id, at, id) WHERE client_id IS NOT NULL;
+CREATE INDEX audit_events_by_reason ON audit_events (reason, at, id) WHERE reason IS NOT NULL;
+CREATE INDEX audit_events_by_host ON audit_events (host, at, id) WHERE host IS NOT NULL;
+
 -- A build that knows no factors would let people in with a password alone.
 UPDATE counters SET position = 2 WHERE name IN ('newest_schema', 'oldest_schema');
