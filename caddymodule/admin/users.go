@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,18 +16,40 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var userOperations = map[string]operation{
-	"GET /oauth/users":                listUsers,
-	"POST /oauth/users":               withBody(addUser),
-	"GET /oauth/users/{id}":           showUser,
-	"PATCH /oauth/users/{id}":         withBody(updateUser),
-	"DELETE /oauth/users/{id}":        removeUser,
-	"GET /oauth/users/{id}/sessions":  listSessions,
-	"POST /oauth/users/{id}/password": withBody(setPassword),
-	"POST /oauth/users/{id}/role":     withBody(setRole),
-	"POST /oauth/users/{id}/disable":  setStatus(store.UserDisabled, "user disabled"),
-	"POST /oauth/users/{id}/lock":     setStatus(store.UserLocked, "user locked"),
-	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
+var userOperations = map[Route]operation{
+	ListUsers:    shows[[]User]("Lists the users", bare(listUsers)).by(reflect.TypeFor[userQuery]()),
+	AddUser:      adds[User]("Registers a user", withMembers[newUser](addUser)),
+	ShowUser:     shows[User]("Shows a user", bare(showUser)),
+	UpdateUser:   shows[User]("Changes the given members of a user", withMembers[changedUser](updateUser)),
+	RemoveUser:   changes("Deletes a user and ends every token and session", bare(removeUser)),
+	UserSessions: shows[[]Session]("Lists the browsers in which a user is signed in", bare(listSessions)),
+	SetPassword:  changes("Gives a user another password and ends every token and session", withBody(setPassword)),
+	SetRole:      changes("Gives a user another role and ends every token and session", withBody(setRole)),
+	DisableUser:  changes("Refuses a user and ends every token and session", setStatus(store.UserDisabled, "user disabled")),
+	LockUser:     changes("Refuses a user whose account somebody else may use", setStatus(store.UserLocked, "user locked")),
+	EnableUser:   changes("Lets a disabled or locked user in again", setStatus(store.UserActive, "user enabled")),
+}
+
+// userQuery is the filter of the list of users.
+type userQuery struct {
+	// Organisation is an id.
+	Organisation string `json:"organisation"`
+}
+
+// newUser are the members of a new user.
+type newUser struct {
+	store.User
+	NewPassword
+	EmailVerified bool `json:"email_verified,omitzero"`
+	Service       bool `json:"service,omitzero"`
+}
+
+// changedUser are the members of a change of a user.
+type changedUser struct {
+	store.User
+	EmailVerified bool `json:"email_verified,omitzero"`
+	// Identities is keep or unlink.
+	Identities string `json:"identities,omitzero"`
 }
 
 // User is what an operator sees of a user: its id, its members and its state, of the password only whether there is one.
@@ -293,12 +316,12 @@ func setRole(t *Target, r *http.Request, request newRole) (int, any, error) {
 	}, zap.String("role", string(request.Role)))
 }
 
-func setStatus(status store.UserStatus, what string) operation {
-	return func(t *Target, r *http.Request) (int, any, error) {
+func setStatus(status store.UserStatus, what string) handler {
+	return bare(func(t *Target, r *http.Request) (int, any, error) {
 		return t.changeUser(r, what, func(ctx context.Context, id string) error {
 			return t.Registry.People.SetUserStatus(ctx, id, status)
 		})
-	}
+	})
 }
 
 // changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.

@@ -1,10 +1,11 @@
 package command
 
 import (
-	"net/http"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 )
 
 func backupCommand(api *apiClient) *cobra.Command {
@@ -14,6 +15,6 @@ func backupCommand(api *apiClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.call(http.MethodPost, "/oauth/backup", map[string]string{"path": path}, nil)
+			return api.call(admin.WriteBackup.For(), map[string]string{"path": path}, nil)
 		})
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +21,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 )
 
 // documentation ends every help text.
@@ -59,13 +60,13 @@ cannot be changed from here.`,
 type apiClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
-func (c *apiClient) call(method, path string, body, answer any) error {
+func (c *apiClient) call(request admin.Request, body, answer any) error {
 	address, err := c.endpoint()
 	if err != nil {
 		return fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	var content io.Reader
-	if method == http.MethodPost || method == http.MethodPatch {
+	if request.Method == http.MethodPost || request.Method == http.MethodPatch {
 		if body == nil {
 			body = struct{}{}
 		}
@@ -75,7 +76,7 @@ func (c *apiClient) call(method, path string, body, answer any) error {
 		}
 		content = bytes.NewReader(encoded)
 	}
-	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
+	response, err := caddycmd.AdminAPIRequest(address, request.Method, request.Path, http.Header{}, content)
 	if err != nil {
 		return plainError(address, err)
 	}
@@ -161,11 +162,11 @@ func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(
 	return cmd
 }
 
-// listCommand builds a command that lists the items at a path, one row per item below the headings, which tabs separate.
-func listCommand[T any](api *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
+// listCommand builds a command that lists the items of a route, one row per item below the headings, which tabs separate.
+func listCommand[T any](api *apiClient, short string, route admin.Route, headings string, row func(*T) []string) *cobra.Command {
 	return queryCommand("list", short, cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, items *[]T) error {
-			return api.call(http.MethodGet, path, nil, items)
+			return api.call(route.For(), nil, items)
 		},
 		func(out io.Writer, items *[]T) error { return printList(out, headings, *items, row) })
 }
@@ -180,19 +181,10 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// idPath returns the path of a thing by kind and id. It escapes an id that consists of dots, which would be a relative path.
-func idPath(kind, id string) string {
-	escaped := url.PathEscape(id)
-	if strings.Trim(id, ".") == "" {
-		escaped = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/oauth/" + kind + "/" + escaped
-}
-
 // changeCommand builds a command that changes one thing and prints nothing.
-func changeCommand(api *apiClient, use, short, method, kind, below string) *cobra.Command {
+func changeCommand(api *apiClient, use, short string, route admin.Route) *cobra.Command {
 	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
-		return api.call(method, idPath(kind, args[0])+below, nil, nil)
+		return api.call(route.For(args[0]), nil, nil)
 	})
 }
 
