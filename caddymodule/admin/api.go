@@ -46,7 +46,7 @@ func operations() map[Route]operation {
 	}{
 		{"node", unchanged, nodeOperations}, {"provider", unchanged, providerOperations}, {"mail", unchanged, mailOperations},
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
-		{"user", onTokens, linkOperations},
+		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
 		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {
@@ -113,6 +113,11 @@ func serve(what string, op answering) http.HandlerFunc {
 		if err != nil {
 			writeError(w, statusOf(err), inWords(what, err))
 			return
+		}
+		if p, is := answer.(page); is {
+			if answer = p.items; p.next != "" {
+				w.Header().Set("Link", "<"+p.next+`>; rel="next"`)
+			}
 		}
 		writeAnswer(w, status, answer)
 	}

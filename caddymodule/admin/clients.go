@@ -30,8 +30,7 @@ var clientOperations = map[Route]operation{
 
 // clientQuery is the filter of the list of clients.
 type clientQuery struct {
-	// Origin is operator, metadata or registration.
-	Origin string `json:"origin"`
+	Origin string `json:"origin" help:"operator, metadata or registration"`
 }
 
 // newClient are the members of a new client. OpenID registers an application that signs people in by OpenID Connect.

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,9 @@ func (s schemas) operation(route Route, op operation) object {
 	answer := object{"description": http.StatusText(op.status)}
 	if op.answer != nil {
 		answer["content"] = content(s.of(op.answer))
+	}
+	if op.query != nil && slices.ContainsFunc(properties(op.query), func(p property) bool { return p.name == "after" }) {
+		answer["headers"] = object{"Link": object{"description": `The next page, with rel="next"; without it this is the last`, "schema": object{"type": "string"}}}
 	}
 	failure := object{"description": "What was wrong, in a sentence", "content": content(reference("Error"))}
 	answers := object{strconv.Itoa(op.status): answer, "default": failure}
@@ -168,8 +172,10 @@ func ofForeign(t reflect.Type) object {
 // valuesOf are the values of types that have few.
 var valuesOf = map[reflect.Type][]string{
 	reflect.TypeFor[store.UserStatus](): {string(store.UserActive), string(store.UserDisabled), string(store.UserLocked)},
+	reflect.TypeFor[store.UserState]():  store.UserStates(),
 	reflect.TypeFor[store.ClientType](): {string(store.ConfidentialClient), string(store.PublicClient), string(store.NativeClient)},
 	reflect.TypeFor[store.FactorKind](): {string(store.TOTP), string(store.RecoveryCodes), string(store.Passkey)},
+	reflect.TypeFor[SessionKind]():      {string(AtBrowser), string(IdleBrowser), string(AtHost), string(OfApplication)},
 	reflect.TypeFor[signin.Result]():    {string(signin.Passed), string(signin.Failed), string(signin.Advice)},
 	reflect.TypeFor[keys.State]():       {string(keys.StatePublished), string(keys.StateSigning), string(keys.StateSuperseded), string(keys.StateRevoked), string(keys.StateRefused)},
 }

@@ -43,7 +43,7 @@ func changes(summary string, h handler) operation {
 	return operation{summary: summary, handler: h, status: http.StatusNoContent}
 }
 
-// by is the operation with a query of that type.
+// by is the operation with a query of that type, which queryOf reads.
 func (op operation) by(query reflect.Type) operation {
 	op.query = query
 	return op

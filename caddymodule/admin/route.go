@@ -43,6 +43,10 @@ const (
 	InviteUser   Route = "POST /oauth/invitations"
 	RecoverUser  Route = "POST /oauth/users/{id}/recovery"
 
+	ListSessions Route = "GET /oauth/sessions"
+	EndSession   Route = "DELETE /oauth/sessions/{id}"
+	EndSessions  Route = "DELETE /oauth/sessions"
+
 	ListFactors   Route = "GET /oauth/users/{id}/factors"
 	RemoveFactors Route = "DELETE /oauth/users/{id}/factors"
 	RemoveFactor  Route = "DELETE /oauth/users/{id}/factors/{factor}"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"time"
@@ -22,7 +21,7 @@ var userOperations = map[Route]operation{
 	ShowUser:     shows[User]("Shows a user", bare(showUser)),
 	UpdateUser:   shows[User]("Changes the given members of a user", withMembers[changedUser](updateUser)),
 	RemoveUser:   changes("Deletes a user and ends every token and session", bare(removeUser)),
-	UserSessions: shows[[]Session]("Lists the browsers in which a user is signed in", bare(listSessions)),
+	UserSessions: shows[[]Session]("Lists the browsers in which a user is signed in", bare(userSessions)),
 	SetPassword:  changes("Gives a user another password and ends every token and session", withBody(setPassword)),
 	SetRole:      changes("Gives a user another role and ends every token and session", withBody(setRole)),
 	DisableUser:  changes("Refuses a user and ends every token and session", setStatus(store.UserDisabled, "user disabled")),
@@ -32,8 +31,14 @@ var userOperations = map[Route]operation{
 
 // userQuery is the filter of the list of users.
 type userQuery struct {
-	// Organisation is an id.
-	Organisation string `json:"organisation"`
+	Search        string          `json:"search" help:"Beginning of the name, of the e-mail address, or of the preferred username"`
+	Organisation  string          `json:"organisation" help:"Id of the organisation"`
+	Group         string          `json:"group" help:"A group, of the operator's or of a provider"`
+	Role          store.Role      `json:"role" help:"The role"`
+	Provider      string          `json:"provider" help:"Name of an identity provider at which the user has an account"`
+	State         store.UserState `json:"state" help:"active, disabled, locked or invited (active, and cannot sign in yet)"`
+	WithoutFactor bool            `json:"without_factor" help:"true: users without a second factor"`
+	pageQuery
 }
 
 // newUser are the members of a new user.
@@ -93,27 +98,25 @@ func (t *Target) viewOfUser(u *store.User) User {
 }
 
 func listUsers(t *Target, r *http.Request) (int, any, error) {
-	organisation, err := organisationAsked(r.URL)
+	asked, err := queryOf[userQuery](r)
 	if err != nil {
 		return 0, nil, err
 	}
-	users, err := t.Registry.People.Users(r.Context(), organisation)
-	return listed(users, err, t.viewOfUser)
-}
-
-// organisationAsked reads the filter of a list; empty: there is none. Anything else in the query is refused, for a
-// misspelled filter would list everybody.
-func organisationAsked(u *url.URL) (string, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return "", store.InvalidInput(errors.New("the query is malformed"))
+	q := store.UserQuery{
+		Search: asked.Search, Organisation: asked.Organisation, Group: asked.Group, Role: asked.Role, Provider: asked.Provider, State: asked.State,
+		WithoutFactor: asked.WithoutFactor, Limit: asked.Limit,
 	}
-	for name, values := range query {
-		if name != "organisation" || len(values) != 1 || values[0] == "" {
-			return "", store.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
+	if q.State != "" {
+		if _, err = store.ParseUserState(string(q.State)); err != nil {
+			return 0, nil, store.InvalidInput(err)
 		}
 	}
-	return query.Get("organisation"), nil
+	if err := asked.read(&q.After, &q.Limit); err != nil {
+		return 0, nil, err
+	}
+	found, err := t.Registry.People.FindUsers(r.Context(), q)
+	status, users, err := listed(found.Users, err, t.viewOfUser)
+	return status, page{users, next(r, found.Next)}, err
 }
 
 func showUser(t *Target, r *http.Request) (int, any, error) {

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -23,6 +25,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // documentation ends every help text.
@@ -50,7 +53,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&api.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
-			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), keysCommand(api),
+			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), sessionCommand(api), keysCommand(api),
 				providerCommand(api), mailCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
 		},
 	})
@@ -61,9 +64,15 @@ type apiClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
 func (c *apiClient) call(request admin.Request, body, answer any) error {
+	_, err := c.callFor(request, body, answer)
+	return err
+}
+
+// callFor is call, and returns the header of the answer too.
+func (c *apiClient) callFor(request admin.Request, body, answer any) (http.Header, error) {
 	address, err := c.endpoint()
 	if err != nil {
-		return fmt.Errorf("finding the admin endpoint: %w", err)
+		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	var content io.Reader
 	if request.Method == http.MethodPost || request.Method == http.MethodPatch {
@@ -72,22 +81,51 @@ func (c *apiClient) call(request admin.Request, body, answer any) error {
 		}
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		content = bytes.NewReader(encoded)
 	}
 	response, err := caddycmd.AdminAPIRequest(address, request.Method, request.Path, http.Header{}, content)
 	if err != nil {
-		return plainError(address, err)
+		return nil, plainError(address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if answer == nil {
-		return nil
+		return response.Header, nil
 	}
 	if err := json.UnmarshalRead(response.Body, answer); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	return nil
+	return response.Header, nil
+}
+
+// eachPage calls a list that is read in pages, and each with the items of a page.
+func eachPage[T any](c *apiClient, list admin.Route, query url.Values, each func([]T) error) error {
+	query.Set("limit", strconv.Itoa(store.MaxPage))
+	for request := list.For().With(query); ; {
+		var items []T
+		header, err := c.callFor(request, nil, &items)
+		if err == nil {
+			err = each(items)
+		}
+		if err != nil {
+			return err
+		}
+		link, isNext := strings.CutSuffix(header.Get("Link"), `>; rel="next"`)
+		if !isNext {
+			return nil
+		}
+		request.Path = strings.TrimPrefix(link, "<")
+	}
+}
+
+// allOf calls a list that is read in pages, and collects the items.
+func allOf[T any](c *apiClient, list admin.Route, query url.Values, all *[]T) error {
+	*all = []T{}
+	return eachPage(c, list, query, func(items []T) error {
+		*all = append(*all, items...)
+		return nil
+	})
 }
 
 // endpoint is the address of the admin endpoint, found as `caddy reload` finds it: without --address and --config also in the

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -110,7 +111,7 @@ func serviceAccountAdd(api *apiClient) *cobra.Command {
 func serviceAccountList(api *apiClient) *cobra.Command {
 	return queryCommand("list", "Lists the service accounts", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, users *[]admin.User) error {
-			err := api.call(admin.ListUsers.For(), nil, users)
+			err := allOf(api, admin.ListUsers, url.Values{}, users)
 			*users = slices.DeleteFunc(*users, func(u admin.User) bool { return !u.Service })
 			return err
 		},

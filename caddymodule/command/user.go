@@ -89,14 +89,9 @@ func userRequest(cmd *cobra.Command) (map[string]any, error) {
 }
 
 func userList(api *apiClient) *cobra.Command {
-	var organisation string
 	cmd := queryCommand("list", "Lists the users", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, users *[]admin.User) error {
-			query := url.Values{}
-			if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
-				query.Set("organisation", organisation)
-			}
-			return api.call(admin.ListUsers.For().With(query), nil, users)
+			return allOf(api, admin.ListUsers, userFilter(cmd), users)
 		},
 		func(out io.Writer, users *[]admin.User) error {
 			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tGROUPS\tSOURCE\tSTATE", *users, func(u *admin.User) []string {
@@ -104,8 +99,45 @@ func userList(api *apiClient) *cobra.Command {
 				return []string{u.ID, u.Email, u.Name, u.Organisation, roleInWords(u), strings.Join(groups, ", "), u.Source, userState(u)}
 			})
 		})
-	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
+	cmd.Long = `Lists the users, by id, those of the configuration first; with --search by the
+text that begins so. With several filters, those that meet all.`
+	addUserFilter(cmd)
 	return cmd
+}
+
+// userFilters are the flags of lists of users, each with the member of the query that it sets.
+var userFilters = []struct{ flag, member, help string }{
+	{"search", "search", "Users whose name, e-mail address or preferred username begins so, in any case"},
+	{"org", "organisation", "Users of the organisation of that id"},
+	{"organisation", "organisation", "The same as --org"},
+	{"group", "group", "Users in the group"},
+	{"role", "role", "Users with the role"},
+	{"provider", "provider", "Users with an account at the identity provider"},
+	{"state", "state", "Users in the state: active, disabled, locked or invited (active, and cannot sign in yet)"},
+}
+
+// addUserFilter adds the flags of userFilter.
+func addUserFilter(cmd *cobra.Command) {
+	for _, filter := range userFilters {
+		cmd.Flags().String(filter.flag, "", filter.help)
+	}
+	cmd.Flags().Bool("without-factor", false, "Users without a second factor")
+	_ = cmd.Flags().MarkHidden("organisation")
+}
+
+// userFilter is the query that the flags make which were given. An empty one is refused: it would list everybody.
+func userFilter(cmd *cobra.Command) url.Values {
+	query := url.Values{}
+	for _, filter := range userFilters {
+		if cmd.Flags().Changed(filter.flag) {
+			value, _ := cmd.Flags().GetString(filter.flag)
+			query.Set(filter.member, value)
+		}
+	}
+	if without, _ := cmd.Flags().GetBool("without-factor"); without {
+		query.Set("without_factor", "true")
+	}
+	return query
 }
 
 // roleInWords is the user's role, with what became of it.

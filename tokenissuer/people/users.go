@@ -72,6 +72,46 @@ func (g *Users) Users(ctx context.Context, organisation string) ([]*store.User, 
 	return list, nil
 }
 
+// FindUsers returns a page of the users that a query selects. Those that the configuration declares are all in the first page, before the
+// others.
+func (g *Users) FindUsers(ctx context.Context, q store.UserQuery) (store.UserPage, error) {
+	page, err := g.Stored.FindUsers(ctx, q)
+	if err != nil {
+		return store.UserPage{}, err
+	}
+	page.Users = slices.DeleteFunc(page.Users, func(u *store.User) bool { return g.Declared.LookupUser(u.ID) != nil })
+	if q.After != (store.UserPosition{}) {
+		return page, nil
+	}
+	var declared []*store.User
+	for _, u := range g.Declared.Users() {
+		selected := q.Matches(u)
+		if selected && q.Provider != "" {
+			selected, err = g.signsInAt(ctx, u, q.Provider)
+		}
+		if selected && q.WithoutFactor && err == nil {
+			var owner passwords.Owner
+			owner, err = ownerOf(ctx, g.Families, u)
+			selected = !owner.HasFactor
+		}
+		if err != nil {
+			return store.UserPage{}, err
+		}
+		if selected {
+			declared = append(declared, u)
+		}
+	}
+	slices.SortFunc(declared, func(a, b *store.User) int { return strings.Compare(a.ID, b.ID) })
+	page.Users = append(declared, page.Users...)
+	return page, nil
+}
+
+// signsInAt reports whether a user has an account at a provider.
+func (g *Users) signsInAt(ctx context.Context, u *store.User, provider string) (bool, error) {
+	identities, err := g.Stored.Identities(ctx, u.ID)
+	return slices.ContainsFunc(identities, func(i store.Identity) bool { return i.IsOf(u) && i.Provider == provider }), err
+}
+
 // User returns one user, or store.ErrNotFound.
 func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Families.Directory.User(ctx, id)
