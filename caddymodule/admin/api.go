@@ -46,7 +46,7 @@ func operations() map[Route]operation {
 	}{
 		{"node", unchanged, nodeOperations}, {"provider", unchanged, providerOperations}, {"mail", unchanged, mailOperations},
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
-		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations},
+		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations}, {"user", onIssuer, importOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
 		{"store", onIssuer, backupOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {

@@ -175,6 +175,7 @@ var valuesOf = map[reflect.Type][]string{
 	reflect.TypeFor[store.UserState]():  store.UserStates(),
 	reflect.TypeFor[store.ClientType](): {string(store.ConfidentialClient), string(store.PublicClient), string(store.NativeClient)},
 	reflect.TypeFor[store.FactorKind](): {string(store.TOTP), string(store.RecoveryCodes), string(store.Passkey)},
+	reflect.TypeFor[Outcome]():          {string(Added), string(Updated), string(Unchanged), string(Differs), string(Refused)},
 	reflect.TypeFor[SessionKind]():      {string(AtBrowser), string(IdleBrowser), string(AtHost), string(OfApplication)},
 	reflect.TypeFor[signin.Result]():    {string(signin.Passed), string(signin.Failed), string(signin.Advice)},
 	reflect.TypeFor[keys.State]():       {string(keys.StatePublished), string(keys.StateSigning), string(keys.StateSuperseded), string(keys.StateRevoked), string(keys.StateRefused)},

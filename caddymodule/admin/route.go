@@ -43,6 +43,9 @@ const (
 	InviteUser   Route = "POST /oauth/invitations"
 	RecoverUser  Route = "POST /oauth/users/{id}/recovery"
 
+	ImportUsers  Route = "POST /oauth/imports"
+	ChangeGroups Route = "POST /oauth/groups"
+
 	ListSessions Route = "GET /oauth/sessions"
 	EndSession   Route = "DELETE /oauth/sessions/{id}"
 	EndSessions  Route = "DELETE /oauth/sessions"

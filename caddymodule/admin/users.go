@@ -175,6 +175,12 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.recordAdded(user)
+	return user, nil
+}
+
+// recordAdded writes the audit line of a new user.
+func (t *Target) recordAdded(user *store.User) {
 	fields := []zap.Field{zap.String("user_id", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
 	if user.Service {
 		fields = append(fields, zap.Bool("service", true))
@@ -183,7 +189,6 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}
 	t.record("user added", fields...)
-	return user, nil
 }
 
 // updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes

@@ -9,7 +9,7 @@ import (
 )
 
 func backupCommand(api *apiClient) *cobra.Command {
-	return command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
+	cmd := command("backup FILE", "Writes a copy of the SQLite store into a new file, while Caddy runs", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
 			path, err := filepath.Abs(args[0])
 			if err != nil {
@@ -17,4 +17,6 @@ func backupCommand(api *apiClient) *cobra.Command {
 			}
 			return api.call(admin.WriteBackup.For(), map[string]string{"path": path}, nil)
 		})
+	cmd.ValidArgsFunction = nil // a file
+	return cmd
 }

@@ -126,6 +126,7 @@ func clientList(api *apiClient) *cobra.Command {
 			})
 		})
 	cmd.Flags().StringVar(&origin, "origin", "", `Only those that an "operator" has registered, that describe themselves ("metadata"), or that registered themselves ("registration")`)
+	completes(cmd, "origin", []string{"operator", string(store.FromMetadata), string(store.FromRegistration)})
 	return cmd
 }
 

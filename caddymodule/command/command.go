@@ -85,7 +85,9 @@ func (c *apiClient) callFor(request admin.Request, body, answer any) (http.Heade
 		}
 		content = bytes.NewReader(encoded)
 	}
-	response, err := caddycmd.AdminAPIRequest(address, request.Method, request.Path, http.Header{}, content)
+	// Each call of this function has a pool of connections of its own, which would keep one for every page and batch.
+	header := http.Header{"Connection": {"close"}}
+	response, err := caddycmd.AdminAPIRequest(address, request.Method, request.Path, header, content)
 	if err != nil {
 		return nil, plainError(address, err)
 	}
@@ -173,7 +175,7 @@ func plainError(address string, err error) error {
 // command builds a command. Wrong usage shows the help; a failure of run shows only the error.
 func command(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: args,
+		Use: use, Short: short, Args: args, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true
 			return run(cmd, args)

@@ -17,7 +17,7 @@ import (
 
 func userCommand(api *apiClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userInvite(api), userRecover(api), factorsCommand(api),
+		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userGroup(api), userImport(api), userExport(api), userInvite(api), userRecover(api), factorsCommand(api),
 		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", admin.DisableUser),
 		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", admin.EnableUser),
 		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
@@ -123,6 +123,8 @@ func addUserFilter(cmd *cobra.Command) {
 	}
 	cmd.Flags().Bool("without-factor", false, "Users without a second factor")
 	_ = cmd.Flags().MarkHidden("organisation")
+	completes(cmd, "state", store.UserStates())
+	completes(cmd, "role", memberValues[reflect.TypeFor[store.Role]()])
 }
 
 // userFilter is the query that the flags make which were given. An empty one is refused: it would list everybody.
@@ -245,10 +247,17 @@ func userSetPassword(api *apiClient) *cobra.Command {
 }
 
 func userSetRole(api *apiClient) *cobra.Command {
-	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
+	cmd := command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
 		func(_ *cobra.Command, args []string) error {
 			return api.call(admin.SetRole.For(args[0]), map[string]string{"role": args[1]}, nil)
 		})
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return memberValues[reflect.TypeFor[store.Role]()], cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
 }
 
 func userSessions(api *apiClient) *cobra.Command {

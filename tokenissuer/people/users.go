@@ -123,37 +123,9 @@ func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 // store.ErrEmailTaken if the address is.
 func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
 	u.External = u.External || len(identities) > 0
-	if u.ID == "" {
-		u.ID = oauth.NewID()
-	}
-	if u.Service && u.Email == "" {
-		u.Email = store.ServiceEmail(u.ID)
-		u.Name = cmp.Or(u.Name, u.ID)
-	}
-	var err error
-	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
-		return nil, store.InvalidInput(err)
-	}
-	if u.Role != "" {
-		if err := g.Roles.Check(u.Role); err != nil {
-			return nil, store.InvalidInput(err)
-		}
-	}
-	u.SetDefaults(g.Roles)
-	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
-	if err := u.Validate(); err != nil {
-		return nil, store.InvalidInput(err)
-	}
-	if g.OpenID {
-		if err := store.CheckSubject(u.ID); err != nil {
-			return nil, store.InvalidInput(err)
-		}
-	}
-	if g.Declared.Declares(u.ID) {
-		return nil, store.ErrTaken
-	}
-	if g.Declared.LookupUserByEmail(u.Email) != nil {
-		return nil, store.ErrEmailTaken
+	err := g.prepare(&u)
+	if err != nil {
+		return nil, err
 	}
 	if !password.IsEmpty() {
 		if u.Service {
@@ -175,6 +147,88 @@ func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret
 		return nil, err
 	}
 	return &u, nil
+}
+
+// prepare fills in what a registration omitted, and refuses what the declarations and the rules do not allow.
+func (g *Users) prepare(u *store.User) error {
+	if u.ID == "" {
+		u.ID = oauth.NewID()
+	}
+	if u.Service && u.Email == "" {
+		u.Email = store.ServiceEmail(u.ID)
+		u.Name = cmp.Or(u.Name, u.ID)
+	}
+	email, err := store.CanonicalEmail(u.Email)
+	if err != nil {
+		return store.InvalidInput(err)
+	}
+	u.Email = email
+	if u.Role != "" {
+		if err := g.Roles.Check(u.Role); err != nil {
+			return store.InvalidInput(err)
+		}
+	}
+	u.SetDefaults(g.Roles)
+	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
+	if err := u.Validate(); err != nil {
+		return store.InvalidInput(err)
+	}
+	if g.OpenID {
+		if err := store.CheckSubject(u.ID); err != nil {
+			return store.InvalidInput(err)
+		}
+	}
+	if g.Declared.Declares(u.ID) {
+		return store.ErrTaken
+	}
+	if g.Declared.LookupUserByEmail(u.Email) != nil {
+		return store.ErrEmailTaken
+	}
+	return nil
+}
+
+// CheckNewUser returns the error that AddUser would return for a user without a password, as far as the stored users are as they are now. It
+// adds nothing.
+func (g *Users) CheckNewUser(ctx context.Context, u store.User) error {
+	if err := g.prepare(&u); err != nil {
+		return err
+	}
+	switch _, err := g.Families.Directory.UserByEmail(ctx, u.Email); {
+	case err == nil:
+		return store.ErrEmailTaken
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	return g.checkOrganisation(ctx, u.Organisation)
+}
+
+// checkOrganisation returns an error unless there is such an organisation; empty: none is meant.
+func (g *Users) checkOrganisation(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := g.Families.Directory.Organisation(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return noOrganisation(id)
+	}
+	return err
+}
+
+// CheckUpdate returns the error that UpdateUser would return for a change that does not concern the address, as far as the user is as given.
+// It changes nothing.
+func (g *Users) CheckUpdate(ctx context.Context, user *store.User, change store.UserChange) error {
+	if user.Declared {
+		return store.ErrDeclared
+	}
+	edited := *user
+	err := change.Edit(&edited)
+	if err == nil {
+		err = g.checkUser(&edited, user)
+	}
+	if err != nil || edited.Organisation == user.Organisation {
+		return asked(err)
+	}
+	return g.checkOrganisation(ctx, edited.Organisation)
 }
 
 func noOrganisation(id string) error {
