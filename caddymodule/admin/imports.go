@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -130,7 +131,7 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 		return err
 	}
 	if asked.DryRun {
-		return result.becomes(Updated, t.Registry.People.CheckUpdate(ctx, user, change))
+		return result.becomes(Updated, people.DryRun{People: t.Registry.People}.UpdateUser(ctx, user, change))
 	}
 	if err = t.Registry.People.UpdateUser(ctx, user.ID, change); err == nil {
 		t.record("user updated", append([]zap.Field{zap.String("user_id", user.ID), zap.Strings("changed", result.Members)}, told(patch, &after)...)...)
@@ -149,7 +150,7 @@ func (t *Target) importNew(ctx context.Context, row UserToImport, dry bool) (Imp
 	}
 	result := Imported{User: row.Email}
 	if dry {
-		return result.becomes(Added, t.Registry.People.CheckNewUser(ctx, u))
+		return result.becomes(Added, people.DryRun{People: t.Registry.People}.AddUser(ctx, u))
 	}
 	added, err := t.Registry.People.AddUser(ctx, u, oauth.Secret{})
 	if err == nil {

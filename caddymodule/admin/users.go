@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -114,7 +115,7 @@ func listUsers(t *Target, r *http.Request) (int, any, error) {
 	if err := asked.read(&q.After, &q.Limit); err != nil {
 		return 0, nil, err
 	}
-	found, err := t.Registry.People.FindUsers(r.Context(), q)
+	found, err := people.Search{People: t.Registry.People}.Users(r.Context(), q)
 	status, users, err := listed(found.Users, err, t.viewOfUser)
 	return status, page{users, next(r, found.Next)}, err
 }

@@ -72,46 +72,6 @@ func (g *Users) Users(ctx context.Context, organisation string) ([]*store.User, 
 	return list, nil
 }
 
-// FindUsers returns a page of the users that a query selects. Those that the configuration declares are all in the first page, before the
-// others.
-func (g *Users) FindUsers(ctx context.Context, q store.UserQuery) (store.UserPage, error) {
-	page, err := g.Stored.FindUsers(ctx, q)
-	if err != nil {
-		return store.UserPage{}, err
-	}
-	page.Users = slices.DeleteFunc(page.Users, func(u *store.User) bool { return g.Declared.LookupUser(u.ID) != nil })
-	if q.After != (store.UserPosition{}) {
-		return page, nil
-	}
-	var declared []*store.User
-	for _, u := range g.Declared.Users() {
-		selected := q.Matches(u)
-		if selected && q.Provider != "" {
-			selected, err = g.signsInAt(ctx, u, q.Provider)
-		}
-		if selected && q.WithoutFactor && err == nil {
-			var owner passwords.Owner
-			owner, err = ownerOf(ctx, g.Families, u)
-			selected = !owner.HasFactor
-		}
-		if err != nil {
-			return store.UserPage{}, err
-		}
-		if selected {
-			declared = append(declared, u)
-		}
-	}
-	slices.SortFunc(declared, func(a, b *store.User) int { return strings.Compare(a.ID, b.ID) })
-	page.Users = append(declared, page.Users...)
-	return page, nil
-}
-
-// signsInAt reports whether a user has an account at a provider.
-func (g *Users) signsInAt(ctx context.Context, u *store.User, provider string) (bool, error) {
-	identities, err := g.Stored.Identities(ctx, u.ID)
-	return slices.ContainsFunc(identities, func(i store.Identity) bool { return i.IsOf(u) && i.Provider == provider }), err
-}
-
 // User returns one user, or store.ErrNotFound.
 func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 	return g.Families.Directory.User(ctx, id)
@@ -123,7 +83,7 @@ func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 // store.ErrEmailTaken if the address is.
 func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
 	u.External = u.External || len(identities) > 0
-	err := g.prepare(&u)
+	err := prepare(g, &u)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +110,7 @@ func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret
 }
 
 // prepare fills in what a registration omitted, and refuses what the declarations and the rules do not allow.
-func (g *Users) prepare(u *store.User) error {
+func prepare(g *Users, u *store.User) error {
 	if u.ID == "" {
 		u.ID = oauth.NewID()
 	}
@@ -185,50 +145,6 @@ func (g *Users) prepare(u *store.User) error {
 		return store.ErrEmailTaken
 	}
 	return nil
-}
-
-// CheckNewUser returns the error that AddUser would return for a user without a password, as far as the stored users are as they are now. It
-// adds nothing.
-func (g *Users) CheckNewUser(ctx context.Context, u store.User) error {
-	if err := g.prepare(&u); err != nil {
-		return err
-	}
-	switch _, err := g.Families.Directory.UserByEmail(ctx, u.Email); {
-	case err == nil:
-		return store.ErrEmailTaken
-	case !errors.Is(err, store.ErrNotFound):
-		return err
-	}
-	return g.checkOrganisation(ctx, u.Organisation)
-}
-
-// checkOrganisation returns an error unless there is such an organisation; empty: none is meant.
-func (g *Users) checkOrganisation(ctx context.Context, id string) error {
-	if id == "" {
-		return nil
-	}
-	_, err := g.Families.Directory.Organisation(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return noOrganisation(id)
-	}
-	return err
-}
-
-// CheckUpdate returns the error that UpdateUser would return for a change that does not concern the address, as far as the user is as given.
-// It changes nothing.
-func (g *Users) CheckUpdate(ctx context.Context, user *store.User, change store.UserChange) error {
-	if user.Declared {
-		return store.ErrDeclared
-	}
-	edited := *user
-	err := change.Edit(&edited)
-	if err == nil {
-		err = g.checkUser(&edited, user)
-	}
-	if err != nil || edited.Organisation == user.Organisation {
-		return asked(err)
-	}
-	return g.checkOrganisation(ctx, edited.Organisation)
 }
 
 func noOrganisation(id string) error {
