@@ -17,7 +17,7 @@ func (s families) FindFamilies(ctx context.Context, which store.FamilyQuery) (st
 		args = append(args, value)
 		return fmt.Sprintf("$%d", len(args))
 	}
-	from := `id > ` + arg(which.After)
+	from := `id > ` + arg(possible(which.After))
 	if which.UserID != "" {
 		from += ` AND revoked_at IS NULL AND user_id = ` + arg(possible(which.UserID))
 	}

@@ -128,7 +128,7 @@ func newUserSearch(q store.UserQuery) *userSearch {
 		s.conditions = append(s.conditions, `NOT `+exists(`factors`, `user_id = u.id AND declared_email = '' AND kind <> '`+string(store.RecoveryCodes)+`'`))
 	}
 	if s.candidates == "" {
-		s.on += ` AND u.id > ` + s.arg(q.After.ID)
+		s.on += ` AND u.id > ` + s.arg(possible(q.After.ID))
 	}
 	return s
 }
@@ -154,7 +154,7 @@ func (s *userSearch) searchText(text string, after store.UserPosition) {
 	from := textTerm + possible(text)
 	first, end := s.arg([]byte(from)), s.arg([]byte(from+"\xff")) // UTF-8 has no such byte
 	at := s.arg([]byte(max(after.Found, from)))
-	s.candidates = `SELECT term, user_id FROM user_terms WHERE term < ` + end + ` AND (term, user_id) > (` + at + `, ` + s.arg(after.ID) + `)
+	s.candidates = `SELECT term, user_id FROM user_terms WHERE term < ` + end + ` AND (term, user_id) > (` + at + `, ` + s.arg(possible(after.ID)) + `)
 		ORDER BY term, user_id LIMIT ` + s.arg(s.limit)
 	s.conditions = append(s.conditions, `NOT `+exists(`user_terms`, `user_id = u.id AND term >= `+first+` AND term < c.term`))
 }
@@ -165,7 +165,7 @@ func (s *userSearch) among(table, where string, after store.UserPosition) {
 		s.conditions = append(s.conditions, exists(table, where+` AND user_id = u.id`))
 		return
 	}
-	s.candidates = `SELECT DISTINCT CAST(NULL AS BYTEA) AS term, user_id FROM ` + table + ` WHERE ` + where + ` AND user_id > ` + s.arg(after.ID) + ` ORDER BY user_id LIMIT ` + s.arg(s.limit)
+	s.candidates = `SELECT DISTINCT CAST(NULL AS BYTEA) AS term, user_id FROM ` + table + ` WHERE ` + where + ` AND user_id > ` + s.arg(possible(after.ID)) + ` ORDER BY user_id LIMIT ` + s.arg(s.limit)
 }
 
 func (s *userSearch) text() string {

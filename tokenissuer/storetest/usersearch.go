@@ -112,6 +112,10 @@ var userSearchChecks = []check{
 		} {
 			wantFound(t, s.Users, test.q, test.want...)
 		}
+		for _, odd := range []store.UserQuery{{}, {Search: "a"}, {Group: "staff"}} {
+			odd.Limit, odd.After = 1, store.UserPosition{Found: "\x00", ID: "\x00"}
+			must(t, errOf(s.Users.FindUsers(t.Context(), odd)))
+		}
 	}},
 	// A user who is changed, unlinked or removed → found by what the user is now, and by nothing of before.
 	{name: "X54ChangedUsersAreFoundAsTheyAre", test: func(t *testing.T, s store.Store) {
@@ -169,6 +173,7 @@ var userSearchChecks = []check{
 		}
 		must(t, errOf(s.Families.EndFamilies(t.Context(), store.FamilyFilter{ID: ids[5]}, theEnd)))
 		usual := family("x")
+		must(t, errOf(s.Families.FindFamilies(t.Context(), store.FamilyQuery{After: "\x00", Limit: 1})))
 		for _, test := range []struct {
 			q    store.FamilyQuery
 			want []string
