@@ -103,6 +103,11 @@ screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 threats:
 	go run ./internal/promises
 
+# docs/openapi.json, from the routes of the admin API.
+.PHONY: openapi
+openapi:
+	go run ./internal/openapi
+
 lint:
 	$(GOLANGCI_LINT) run --build-tags failpoint
 	$(GOLANGCI_LINT) run --tests=false ./internal/failpoint ./caddymodule

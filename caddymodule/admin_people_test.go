@@ -92,7 +92,7 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		return g.must(http.StatusOK, "GET", "/oauth/users", ``) + g.must(http.StatusOK, "GET", "/oauth/organisations", ``)
 	}
 	before := shown()
-	const declared, filter = "it is declared in the configuration: change it there", "the list takes one filter: ?organisation=ID"
+	const declared, filter = "it is declared in the configuration: change it there", "organisation: give one value, or leave it out"
 	user := func(members string) string {
 		return `{"email":"bob@acme.example","organisation":"acme"` + members + `}`
 	}
@@ -131,9 +131,14 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		{"DELETE", "/oauth/organisations/acme", ``, 409, declared},
 		{"POST", "/oauth/organisations", `{"id":"acme"}`, 409, "the id is already taken"},
 		{"POST", "/oauth/users", `{"email":"Ada@acme.example","organisation":"acme"}`, 409, "another user has the e-mail address"},
-		{"GET", "/oauth/users?organization=acme", ``, 400, filter},
+		{"GET", "/oauth/users?organization=acme", ``, 400, `unknown filter "organization"`},
 		{"GET", "/oauth/users?organisation=", ``, 400, filter},
 		{"GET", "/oauth/users?organisation=acme&organisation=x", ``, 400, filter},
+		{"GET", "/oauth/users?state=asleep", ``, 400, `unknown state "asleep": use active, disabled, locked or invited`},
+		{"GET", "/oauth/users?limit=0", ``, 400, `limit: "0" is no value`},
+		{"GET", "/oauth/users?limit=1001", ``, 400, "limit: use 1 to 1000"},
+		{"GET", "/oauth/users?without_factor=perhaps", ``, 400, `without_factor: "perhaps" is no value`},
+		{"GET", "/oauth/users?after=x", ``, 400, "after: it is from no link of a list"},
 		{"GET", "/oauth/users?organisation=%zz", ``, 400, "the query is malformed"},
 		{"GET", "/oauth/organisations/acme", ``, 405, "takes DELETE"},
 		{"GET", "/oauth/users/u-ada/password", ``, 405, "takes POST"},

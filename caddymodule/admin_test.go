@@ -27,6 +27,7 @@ func (g *gatehouse) operateAs(contentType, method, path, body string) (int, http
 		request.Header.Set("Content-Type", contentType)
 	}
 	a := answerTo(g.t, &http.Client{Transport: oneShot(new(net.Dialer)), Timeout: patience}, request)
+	checkDescribed(g.t, method, path, a.status, a.body)
 	return a.status, a.header, a.body
 }
 

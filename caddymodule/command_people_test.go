@@ -136,7 +136,7 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 		{append(slices.Clone(add), "--password-hash", "plain"), "use a password hash as `caddy hash-password` prints it: bcrypt or argon2id"},
 		{append(slices.Clone(add), "--id", "u-ada"), "the id is already taken"},
 		{append(slices.Clone(add), "--role", "boss"), `unknown role "boss": use admin, group_manager, business_manager or member`},
-		{[]string{"user", "list", "--org", ""}, "the list takes one filter: ?organisation=ID"},
+		{[]string{"user", "list", "--org", ""}, "organisation: give one value, or leave it out"},
 		{[]string{"user", "show", "nobody"}, "there is no such user"},
 		{[]string{"user", "set-password", "u-ada"}, `required flag(s) "password-stdin" not set`},
 		{[]string{"user", "set-password", "u-ada", "a-new-password"}, "accepts 1 arg(s), received 2"},

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,4 +104,78 @@ func TestA148SessionsAsOperatorsSeeThem(t *testing.T) {
 		t.Errorf("after one was ended: %+v", got)
 	}
 	g.must(http.StatusNotFound, "GET", "/oauth/users/nobody/sessions", "")
+}
+
+// TestX59SessionsOfEverybody: browsers, hosts and applications of two people → `session list` has them all, by user, client and host; `session
+// end` ends one, all of a user, or all of an application, and nothing else.
+func TestX59SessionsOfEverybody(t *testing.T) {
+	g := startPeople(t)
+	g.ok("user", "add", "--id", "u-bob", "--email", "bob@acme.example", "--password-hash", adaHash)
+	list := func(args ...string) (ids []string) {
+		t.Helper()
+		for _, s := range decoded[[]admin.SessionOfAnybody](t, g.ok(append([]string{"session", "list", "--json"}, args...)...)) {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	if got := list(); len(got) != 0 {
+		t.Fatalf("before anybody has signed in: %q", got)
+	}
+	g.browser().signInPage("ada@acme.example", peoplePassword)
+	g.browser().signInPage("ada@acme.example", peoplePassword)
+	families, adas := g.app().node.Store().Families, list()
+	if len(adas) != 2 {
+		t.Fatalf("%q", adas)
+	}
+	f, err := families.Family(t.Context(), adas[0])
+	check(t, err)
+	bob, err := g.app().node.Store().Users.User(t.Context(), "u-bob")
+	check(t, err)
+	add := func(edit func(*store.TokenFamily)) string {
+		t.Helper()
+		other := *f
+		other.ID, other.Code = oauth.NewID(), store.CodeBinding{RequestID: oauth.NewID(), ExpiresAt: f.CreatedAt.Add(time.Minute), SpentAt: f.CreatedAt}
+		edit(&other)
+		if outcome, err := families.AddFamily(t.Context(), &other); outcome != store.Done || err != nil {
+			t.Fatal(outcome, err)
+		}
+		return other.ID
+	}
+	host := add(func(o *store.TokenFamily) {
+		o.Origin, o.SignIn.SessionID, o.Preconditions.SessionID, o.Code.RedirectURI = store.HostSession, f.ID, f.ID, "https://app.example.com/oauth/callback"
+	})
+	granted := add(func(o *store.TokenFamily) { o.Origin, o.ClientID = oauth.AuthorizationCode, "conf" })
+	bobs := add(func(o *store.TokenFamily) {
+		o.Origin, o.ClientID, o.User = oauth.AuthorizationCode, "conf", store.FamilyUser{ID: "u-bob", Version: bob.Version}
+	})
+	want := func(what string, got []string, want ...string) {
+		t.Helper()
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	want("all", list(), adas[0], adas[1], host, granted, bobs)
+	want("of ada", list("--user", "ada@acme.example"), adas[0], adas[1], host, granted)
+	want("of bob's application", list("--user", "u-bob", "--client", "conf"), bobs)
+	want("at the host", list("--host", "app.example.com"), host)
+	if out := g.ok("session", "list"); !hasLine(out, []string{host, "host", "u-ada", "ada@acme.example", "app.example.com"}) || !hasLine(out, []string{bobs, "application", "u-bob", "bob@acme.example", "conf"}) {
+		t.Errorf("printed\n%s", out)
+	}
+	g.ok("session", "end", adas[0])
+	want("one has ended, with its host", list(), adas[1], granted, bobs)
+	g.ok("session", "end", "--client", "conf")
+	want("those of the application have ended", list(), adas[1])
+	g.ok("session", "end", "--user", "ada@acme.example")
+	want("those of the user have ended", list())
+	for _, wrong := range []struct{ args, says string }{
+		{"session end", "name one session"}, {"session end x --user u-ada", "name one session"}, {"session end --user u-ada --client conf", "name one session"},
+		{"session end nothing", "there is no such session, user or client"}, {"session end --client nothing", "there is no such session, user or client"}, {"session list --user nobody", "there is no such session, user or client"},
+		{"session list --host=", "host: give one value"}, {"session end --user=", "user: give one value"},
+	} {
+		if _, err := g.run("", strings.Fields(wrong.args)...); err == nil || !strings.Contains(err.Error(), wrong.says) {
+			t.Errorf("%s: %v", wrong.args, err)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -28,41 +29,38 @@ func (*api) CaddyModule() caddy.ModuleInfo {
 
 func newAPI() *api {
 	a := &api{mux: http.NewServeMux()}
-	for pattern, handler := range operations() {
-		a.mux.HandleFunc(pattern, handler)
+	for route, op := range operations() {
+		a.mux.HandleFunc(string(route), op.serve)
 	}
 	a.mux.HandleFunc("/", a.refuse)
 	return a
 }
 
-// operations returns the operations by pattern. GET shows neither secrets nor hashes.
-func operations() map[string]http.HandlerFunc {
-	all := map[string]http.HandlerFunc{
-		"POST /oauth/tokens/explain": serve("token", withBody(explainToken)),
-		"GET /oauth/status":          serve("node", showStatus),
-		"GET /oauth/routes":          serve("route", showRoutes),
-		"GET /oauth/ready":           serveReady,
-	}
-	for pattern, op := range providerOperations {
-		all[pattern] = serve("provider", op)
-	}
-	for pattern, op := range mailOperations {
-		all[pattern] = serve("mail", op)
-	}
+// operations returns the operations by route. GET shows neither secrets nor hashes.
+func operations() map[Route]operation {
+	all := make(map[Route]operation)
+	unchanged := func(run answering) answering { return run }
 	for _, kind := range []struct {
 		what       string // the kind of thing that a 404 names
-		needs      func(operation) operation
-		operations map[string]operation
+		needs      func(answering) answering
+		operations map[Route]operation
 	}{
+		{"node", unchanged, nodeOperations}, {"provider", unchanged, providerOperations}, {"mail", unchanged, mailOperations},
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
-		{"user", onTokens, linkOperations},
+		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations}, {"user", onIssuer, importOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
 		{"store", onIssuer, backupOperations}, {"user", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	} {
-		for pattern, op := range kind.operations {
-			all[pattern] = serve(kind.what, kind.needs(op))
+		for route, op := range kind.operations {
+			op.serve = serve(kind.what, kind.needs(op.run))
+			all[route] = op
 		}
 	}
+	ready := shows[readiness]("Shows whether this node can serve; 503 if it cannot", handler{})
+	ready.serve = serveReady
+	document := shows[jsontext.Value]("Shows this document", handler{})
+	document.serve = serveDocument
+	all[ShowReady], all[ShowDocument] = ready, document
 	return all
 }
 
@@ -99,7 +97,7 @@ var (
 )
 
 // serve runs an operation on the running configuration. What is the kind of thing that a 404 names.
-func serve(what string, op operation) http.HandlerFunc {
+func serve(what string, op answering) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := newest()
 		if t == nil {
@@ -116,6 +114,11 @@ func serve(what string, op operation) http.HandlerFunc {
 		if err != nil {
 			writeError(w, statusOf(err), inWords(what, err))
 			return
+		}
+		if p, is := answer.(page); is {
+			if answer = p.items; p.next != "" {
+				w.Header().Set("Link", "<"+p.next+`>; rel="next"`)
+			}
 		}
 		writeAnswer(w, status, answer)
 	}

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -21,31 +20,25 @@ import (
 )
 
 // auditOperations are not audited themselves.
-var auditOperations = map[string]operation{"GET /oauth/audit": onAudit(listAudit), "GET /oauth/audit/export": onAudit(exportAudit)}
+var auditOperations = map[Route]operation{
+	ListAudit: shows[[]AuditEvent]("Lists the kept events of the audit log, newest first", bare(onAudit(listAudit))).by(reflect.TypeFor[auditQuery]()),
+	ExportAudit: writes[AuditEvent]("Writes the kept events of the audit log, one a line, newest first", bare(onAudit(exportAudit))).
+		by(reflect.TypeFor[auditExport]()),
+}
 
-// The events on a page, unless the request says otherwise, and at most.
-const (
-	auditPage    = 100
-	maxAuditPage = 1000
-)
+// jsonLines is the media type of texts with a JSON value a line.
+const jsonLines = "application/jsonl"
 
 var errNoAudit = errors.New("no events of the audit log are kept: add `audit { keep 30d }` to the oauth block")
 
 // onAudit is an operation that needs an audit log in the store.
-func onAudit(op operation) operation {
+func onAudit(op answering) answering {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		if t.Audit.Keep == 0 {
 			return 0, nil, errNoAudit
 		}
 		return op(t, r)
 	}
-}
-
-// AuditEvents is a page of the audit log, newest first.
-type AuditEvents struct {
-	Events []AuditEvent `json:"events"`
-	// Next is the value of `before` for the next page; empty: this is the last one. A page can be short, or empty, before the last.
-	Next string `json:"next,omitzero"`
 }
 
 // AuditEvent is a line of the audit log.
@@ -65,89 +58,56 @@ func viewOfEvent(e store.AuditEvent) AuditEvent {
 	return AuditEvent{ID: formatKey(e.Key), Time: e.Key.At, Line: line}
 }
 
-// formatKey formats the key of an event; the zero key is empty.
+// formatKey formats the key of an event.
 func formatKey(k store.AuditKey) string {
-	if k.IsZero() {
-		return ""
-	}
 	return strconv.FormatInt(k.At.UnixMicro(), 36) + "." + strconv.FormatInt(k.ID, 36)
 }
 
-// parseKey is the inverse of formatKey.
-func parseKey(text string) (store.AuditKey, error) {
-	if text == "" {
-		return store.AuditKey{}, nil
-	}
-	before, after, _ := strings.Cut(text, ".")
-	at, err := strconv.ParseInt(before, 36, 64)
-	id, wrong := strconv.ParseInt(after, 36, 64)
-	if err != nil || wrong != nil {
-		return store.AuditKey{}, fmt.Errorf("before %.64q is not the `next` of a page", text)
-	}
-	return store.AuditKey{At: time.UnixMicro(at).UTC(), ID: id}, nil
+// auditFilter are the members of a query of the audit log.
+type auditFilter struct {
+	User   string `json:"user" help:"Of this user, by the id or the e-mail address"`
+	Client string `json:"client" help:"Of this client"`
+	Event  string `json:"event" help:"With this message, as: sign-in refused"`
+	Reason string `json:"reason" help:"With this reason, as token_missing"`
+	Host   string `json:"host" help:"Of requests to this host"`
+	Since  string `json:"since" help:"Not before: how long ago, as 24h, or a time, as 2006-01-02 or 2006-01-02T15:04:05Z"`
+	Until  string `json:"until" help:"Before: written as since"`
 }
 
-// auditQuery is what a request asks of the audit log.
+// auditQuery asks for a page.
 type auditQuery struct {
-	filter store.AuditFilter
-	before store.AuditKey
-	limit  int // 0: not said
+	auditFilter
+	pageQuery
 }
 
-// auditQuery reads the query of a request.
-func (t *Target) auditQuery(r *http.Request) (auditQuery, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return auditQuery{}, store.InvalidInput(errors.New("the query is malformed"))
-	}
-	q, err := readAuditQuery(query, t.Node.StoreTime())
-	if err != nil {
-		return q, store.InvalidInput(err)
-	}
-	q.filter.UserID, err = t.auditUser(r.Context(), q.filter.UserID)
-	return q, err
+// auditExport asks for all pages.
+type auditExport struct {
+	auditFilter
+	Limit int `json:"limit" help:"Greatest number of events (default: all)"`
 }
 
-// readAuditQuery reads the members of a query. An unknown one is an error: a misspelled filter would show everything.
-func readAuditQuery(query url.Values, now time.Time) (q auditQuery, err error) {
-	for name, values := range query {
-		value := auditlog.Bounded(values[0])
-		switch name {
-		case "user":
-			q.filter.UserID = value
-		case "client":
-			q.filter.ClientID = value
-		case "event":
-			q.filter.Event = value
-		case "reason":
-			q.filter.Reason = value
-		case "host":
-			q.filter.Host = value
-		case "since":
-			q.filter.Since, err = auditTime(name, value, now)
-		case "until":
-			q.filter.Until, err = auditTime(name, value, now)
-		case "before":
-			q.before, err = parseKey(value)
-		case "limit":
-			if q.limit, err = strconv.Atoi(value); err != nil || q.limit < 1 {
-				err = fmt.Errorf("limit %.64q: use a number above zero", value)
-			}
-		default:
-			err = fmt.Errorf("%.64q: use before, client, event, host, limit, reason, since, until or user", name)
-		}
-		if err == nil && len(values) > 1 {
-			err = fmt.Errorf("%s is there twice", name)
-		}
-		if err != nil {
-			return q, err
-		}
+// filterOf returns what the store is asked for.
+func (t *Target) filterOf(ctx context.Context, q auditFilter) (store.AuditFilter, error) {
+	f := store.AuditFilter{
+		ClientID: auditlog.Bounded(q.Client), Event: auditlog.Bounded(q.Event), Reason: auditlog.Bounded(q.Reason), Host: auditlog.Bounded(q.Host),
 	}
-	return q, nil
+	now := t.Node.StoreTime()
+	var err error
+	if f.Since, err = auditTime("since", q.Since, now); err != nil {
+		return f, err
+	}
+	if f.Until, err = auditTime("until", q.Until, now); err != nil {
+		return f, err
+	}
+	f.UserID, err = t.auditUser(ctx, auditlog.Bounded(q.User))
+	return f, err
 }
 
-// auditTime reads a time: how long ago it is, a day (UTC), or a time of RFC 3339.
+// auditTime reads a time: how long ago it is, a day (UTC), or a time of RFC 3339. An empty text is the zero time.
 func auditTime(name, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
 	if ago, err := caddy.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
@@ -156,7 +116,7 @@ func auditTime(name, text string, now time.Time) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s %.64q: write it as 24h, 7d, 2006-01-02 or 2006-01-02T15:04:05Z", name, text)
+	return time.Time{}, store.InvalidInput(fmt.Errorf("%s %.64q: write it as 24h, 7d, 2006-01-02 or 2006-01-02T15:04:05Z", name, text))
 }
 
 // auditUser returns the id of a user who is named by the id or by the e-mail address. Somebody unknown may have been removed, whose events
@@ -176,51 +136,53 @@ func (t *Target) auditUser(ctx context.Context, name string) (string, error) {
 }
 
 func listAudit(t *Target, r *http.Request) (int, any, error) {
-	q, err := t.auditQuery(r)
+	asked, err := queryOf[auditQuery](r)
 	if err != nil {
 		return 0, nil, err
 	}
-	if q.limit == 0 {
-		q.limit = auditPage
+	var before store.AuditKey
+	var limit int
+	if err := asked.read(&before, &limit); err != nil {
+		return 0, nil, err
 	}
-	if q.limit > maxAuditPage {
-		return 0, nil, store.InvalidInput(fmt.Errorf("limit %d: use at most %d", q.limit, maxAuditPage))
+	filter, err := t.filterOf(r.Context(), asked.auditFilter)
+	if err != nil {
+		return 0, nil, err
 	}
-	events, next, err := t.Node.Store().Audit.AuditEvents(r.Context(), q.filter, q.before, q.limit)
-	page := AuditEvents{Events: make([]AuditEvent, 0, len(events)), Next: formatKey(next)}
-	for _, e := range events {
-		page.Events = append(page.Events, viewOfEvent(e))
-	}
-	return http.StatusOK, page, err
+	events, following, err := t.Node.Store().Audit.AuditEvents(r.Context(), filter, before, limit)
+	status, views, err := listed(events, err, viewOfEvent)
+	return status, page{views, next(r, following)}, err
 }
 
 // exportAudit writes events as JSON lines, newest first, page by page: each page is a step of its own, and whatever their number, only one
 // is in memory.
 func exportAudit(t *Target, r *http.Request) (int, any, error) {
-	q, err := t.auditQuery(r)
+	asked, err := queryOf[auditExport](r)
 	if err != nil {
 		return 0, nil, err
 	}
-	left := q.limit
-	size := func() int {
-		if q.limit == 0 {
-			return maxAuditPage
-		}
-		return min(left, maxAuditPage)
+	filter, err := t.filterOf(r.Context(), asked.auditFilter)
+	if err != nil {
+		return 0, nil, err
 	}
-	page := func() ([]store.AuditEvent, error) {
-		events, next, err := t.Node.Store().Audit.AuditEvents(sqlstore.WithTimeout(r.Context()), q.filter, q.before, size())
-		q.before = next
-		if left -= len(events); q.limit > 0 && left == 0 {
-			q.before = store.AuditKey{}
+	left, before := asked.Limit, store.AuditKey{}
+	read := func() ([]store.AuditEvent, error) {
+		size := store.MaxPage
+		if asked.Limit > 0 {
+			size = min(left, size)
+		}
+		events, following, err := t.Node.Store().Audit.AuditEvents(sqlstore.WithTimeout(r.Context()), filter, before, size)
+		before = following
+		if left -= len(events); asked.Limit > 0 && left == 0 {
+			before = store.AuditKey{}
 		}
 		return events, err
 	}
-	events, err := page()
+	events, err := read()
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, written{"application/jsonl", func(w io.Writer) error {
+	return http.StatusOK, written{jsonLines, func(w io.Writer) error {
 		for {
 			for _, e := range events {
 				if err := json.MarshalWrite(w, viewOfEvent(e)); err != nil {
@@ -230,13 +192,13 @@ func exportAudit(t *Target, r *http.Request) (int, any, error) {
 					return err
 				}
 			}
-			if q.before.IsZero() {
+			if before.IsZero() {
 				return nil
 			}
 			if !t.Node.Life.Enter() {
 				return errClosing
 			}
-			events, err = page()
+			events, err = read()
 			t.Node.Life.Leave()
 			if err != nil {
 				return err

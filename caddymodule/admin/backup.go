@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var backupOperations = map[string]operation{"POST /oauth/backup": withBody(writeBackup)}
+var backupOperations = map[Route]operation{WriteBackup: changes("Writes a copy of the SQLite store into a new file", withBody(writeBackup))}
 
 // newBackup is the request for a backup of the store.
 type newBackup struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -16,15 +17,26 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var clientOperations = map[string]operation{
-	"GET /oauth/clients":                     listClients,
-	"POST /oauth/clients":                    withBody(addClient),
-	"GET /oauth/clients/{id}":                showClient,
-	"PATCH /oauth/clients/{id}":              withBody(updateClient),
-	"DELETE /oauth/clients/{id}":             changeNamed("client removed", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.RemoveClient }),
-	"POST /oauth/clients/{id}/rotate-secret": withBody(rotateSecret),
-	"POST /oauth/clients/{id}/disable":       changeNamed("client disabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.DisableClient }),
-	"POST /oauth/clients/{id}/enable":        changeNamed("client enabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.EnableClient }),
+var clientOperations = map[Route]operation{
+	ListClients:   shows[[]Client]("Lists the clients", bare(listClients)).by(reflect.TypeFor[clientQuery]()),
+	AddClient:     adds[Client]("Registers a client", withMembers[newClient](addClient)),
+	ShowClient:    shows[Client]("Shows a client", bare(showClient)),
+	UpdateClient:  shows[Client]("Changes the given members of a client", withMembers[store.Client](updateClient)),
+	RemoveClient:  changes("Deletes a client and revokes its tokens", changeNamed("client removed", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.RemoveClient })),
+	RotateSecret:  shows[RotatedSecret]("Makes a new secret of a client", withBody(rotateSecret)),
+	DisableClient: changes("Refuses a client and revokes its tokens", changeNamed("client disabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.DisableClient })),
+	EnableClient:  changes("Lets a disabled client in again", changeNamed("client enabled", "client_id", func(g *people.Registry) func(context.Context, string) error { return g.Clients.EnableClient })),
+}
+
+// clientQuery is the filter of the list of clients.
+type clientQuery struct {
+	Origin string `json:"origin" help:"operator, metadata or registration"`
+}
+
+// newClient are the members of a new client. OpenID registers an application that signs people in by OpenID Connect.
+type newClient struct {
+	store.Client
+	OpenID bool `json:"openid,omitzero"`
 }
 
 // Client is what an operator sees of a client: its id, its members and its state.

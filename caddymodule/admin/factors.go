@@ -9,10 +9,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var factorOperations = map[string]operation{
-	"GET /oauth/users/{id}/factors":             listFactors,
-	"DELETE /oauth/users/{id}/factors":          removeFactors,
-	"DELETE /oauth/users/{id}/factors/{factor}": removeFactors,
+var factorOperations = map[Route]operation{
+	ListFactors:   shows[[]Factor]("Lists the second factors of a user", bare(listFactors)),
+	RemoveFactors: changes("Removes all second factors of a user", bare(removeFactors)),
+	RemoveFactor:  changes("Removes a second factor of a user", bare(removeFactors)),
 }
 
 // Factor is what an operator sees of a second factor.

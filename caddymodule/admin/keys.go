@@ -15,10 +15,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var keyOperations = map[string]operation{
-	"GET /oauth/keys":         listKeys,
-	"POST /oauth/keys/rotate": withBody(rotateKeys),
-	"POST /oauth/keys/revoke": withBody(revokeKey),
+var keyOperations = map[Route]operation{
+	ListKeys:   shows[[]Key]("Lists the signing keys", bare(listKeys)),
+	RotateKeys: adds[Key]("Publishes a new signing key", withBody(rotateKeys)),
+	RevokeKey:  changes("Withdraws a signing key with everything that it has signed", withBody(revokeKey)),
 }
 
 // Key is what an operator sees of a signing key.

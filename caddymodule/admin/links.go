@@ -15,9 +15,16 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var linkOperations = map[string]operation{
-	"POST /oauth/invitations":         withBody(inviteUser),
-	"POST /oauth/users/{id}/recovery": withBody(recoverUser),
+var linkOperations = map[Route]operation{
+	InviteUser:  adds[Link]("Gives a user a link to set the first password, and adds the user if there is none with the address", withMembers[invitation](inviteUser)),
+	RecoverUser: adds[Link]("Gives a user who has lost everything a link to set a password", withBody(recoverUser)),
+}
+
+// invitation are the members of an invitation. User is the id or the address; the others are members of a user to be added.
+type invitation struct {
+	store.User
+	Invited       string `json:"user"`
+	EmailVerified bool   `json:"email_verified,omitzero"`
 }
 
 // Link is a link for a user. Who has it can set the user's password.

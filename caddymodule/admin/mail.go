@@ -6,7 +6,7 @@ import (
 )
 
 // mailOperations need no store.
-var mailOperations = map[string]operation{"POST /oauth/mail/test": withBody(testMail)}
+var mailOperations = map[Route]operation{TestMail: shows[MailTest]("Sends a mail at once", withBody(testMail))}
 
 var errNoMail = errors.New("there is no mail: add `mail smtp://…` to the oauth block")
 

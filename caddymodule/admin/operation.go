@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,11 +18,66 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
-// operation handles a request and returns the answer; a nil answer is 204.
-type operation func(*Target, *http.Request) (status int, answer any, err error)
+// operation is what serves a route, and what the document says about it.
+type operation struct {
+	summary string
+	handler
+	// answer is the type of the answer with that status; nil: it has no content. media is its media type; empty: JSON.
+	answer reflect.Type
+	media  string
+	status int
+	// query is a struct whose members the query may have; nil: none.
+	query reflect.Type
+	serve http.HandlerFunc
+}
 
-// onIssuer is an operation that needs an issuer and its store.
-func onIssuer(op operation) operation {
+// shows is an operation that answers 200 with a T, adds one that answers 201, and changes one that answers 204.
+func shows[T any](summary string, h handler) operation {
+	return operation{summary: summary, handler: h, answer: reflect.TypeFor[T](), status: http.StatusOK}
+}
+
+// writes is an operation that answers with a T a line.
+func writes[T any](summary string, h handler) operation {
+	op := shows[T](summary, h)
+	op.media = jsonLines
+	return op
+}
+
+func adds[T any](summary string, h handler) operation {
+	return operation{summary: summary, handler: h, answer: reflect.TypeFor[T](), status: http.StatusCreated}
+}
+
+func changes(summary string, h handler) operation {
+	return operation{summary: summary, handler: h, status: http.StatusNoContent}
+}
+
+// by is the operation with a query of that type, which queryOf reads.
+func (op operation) by(query reflect.Type) operation {
+	op.query = query
+	return op
+}
+
+// answering handles a request and returns the answer; a nil answer is 204.
+type answering func(*Target, *http.Request) (status int, answer any, err error)
+
+// handler handles the requests of an operation.
+type handler struct {
+	run answering
+	// body is the type of the request's content; nil: it has none.
+	body reflect.Type
+}
+
+// bare is a handler of requests without content.
+func bare(run answering) handler { return handler{run: run} }
+
+// around is the handler with something before it.
+func (h handler) around(wrap func(answering) answering) handler {
+	h.run = wrap(h.run)
+	return h
+}
+
+// onIssuer needs an issuer and its store.
+func onIssuer(op answering) answering {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		if t.OwnIssuer == nil {
 			return 0, nil, errGateOnly
@@ -37,8 +93,8 @@ func onIssuer(op operation) operation {
 	}
 }
 
-// onTokens is an operation that needs an issuer for applications.
-func onTokens(op operation) operation {
+// onTokens needs an issuer for applications.
+func onTokens(op answering) answering {
 	return onIssuer(func(t *Target, r *http.Request) (int, any, error) {
 		if t.SessionsOnly {
 			return 0, nil, errSessionsOnly
@@ -49,9 +105,9 @@ func onTokens(op operation) operation {
 
 const maxBody = 64 << 10
 
-// withBody is an operation with a JSON body. An unknown member is an error.
-func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) operation {
-	return func(t *Target, r *http.Request) (int, any, error) {
+// withBody is a handler of requests with a T in JSON. An unknown member is an error.
+func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) handler {
+	return handler{body: reflect.TypeFor[T](), run: func(t *Target, r *http.Request) (int, any, error) {
 		var body T
 		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 		if err == nil {
@@ -61,22 +117,29 @@ func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) opera
 			return 0, nil, malformed(err)
 		}
 		return op(t, r, body)
-	}
+	}}
+}
+
+// withMembers is a handler of requests with some members of a T: a merge patch (RFC 7396).
+func withMembers[T any](op func(*Target, *http.Request, store.Patch) (int, any, error)) handler {
+	h := withBody(op)
+	h.body = reflect.TypeFor[T]()
+	return h
 }
 
 // malformed is the error of a body that cannot be read.
 func malformed(err error) error { return store.InvalidInput(fmt.Errorf("the request: %w", err)) }
 
-// changeNamed is an operation that changes the thing that the path names, and logs its id as idField.
-func changeNamed(what, idField string, change func(*people.Registry) func(context.Context, string) error) operation {
-	return func(t *Target, r *http.Request) (int, any, error) {
+// changeNamed changes the thing that the path names, and logs its id as idField.
+func changeNamed(what, idField string, change func(*people.Registry) func(context.Context, string) error) handler {
+	return bare(func(t *Target, r *http.Request) (int, any, error) {
 		id := r.PathValue("id")
 		if err := change(t.Registry)(r.Context(), id); err != nil {
 			return 0, nil, err
 		}
 		t.record(r.Context(), what, zap.String(idField, id))
 		return http.StatusNoContent, nil, nil
-	}
+	})
 }
 
 // listed answers with a view of each item. An empty list is [], not null.

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var organisationOperations = map[string]operation{
-	"GET /oauth/organisations":         listOrganisations,
-	"POST /oauth/organisations":        withBody(addOrganisation),
-	"DELETE /oauth/organisations/{id}": changeNamed("organisation removed", "organisation", func(g *people.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation }),
+var organisationOperations = map[Route]operation{
+	ListOrganisations:  shows[[]Organisation]("Lists the organisations", bare(listOrganisations)),
+	AddOrganisation:    adds[Organisation]("Registers an organisation", withMembers[store.Organisation](addOrganisation)),
+	RemoveOrganisation: changes("Deletes an organisation that has no users", changeNamed("organisation removed", "organisation", func(g *people.Registry) func(context.Context, string) error { return g.People.RemoveOrganisation })),
 }
 
 // Organisation is what an operator sees of an organisation: its id, its members and its state.

@@ -15,11 +15,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var personalTokenOperations = map[string]operation{
-	"GET /oauth/personal_tokens":            onPersonalTokens(listPersonalTokens),
-	"POST /oauth/personal_tokens":           onPersonalTokens(withBody(addPersonalToken)),
-	"DELETE /oauth/personal_tokens/{id}":    onPersonalTokens(removePersonalToken),
-	"GET /oauth/users/{id}/personal_tokens": onPersonalTokens(listPersonalTokens),
+var personalTokenOperations = map[Route]operation{
+	ListPersonalTokens:  shows[[]PersonalToken]("Lists the personal access tokens", bare(listPersonalTokens).around(onPersonalTokens)),
+	AddPersonalToken:    adds[PersonalToken]("Makes a personal access token", withBody(addPersonalToken).around(onPersonalTokens)),
+	RemovePersonalToken: changes("Ends a personal access token", bare(removePersonalToken).around(onPersonalTokens)),
+	UserPersonalTokens:  shows[[]PersonalToken]("Lists the personal access tokens of a user", bare(listPersonalTokens).around(onPersonalTokens)),
 }
 
 // PersonalToken is the view of a personal access token. Token is set only in the answer to its creation.
@@ -48,7 +48,7 @@ type NewPersonalToken struct {
 
 var errNoPersonalTokens = store.InvalidInput(errors.New("there are no personal access tokens: add `personal_tokens` to the oauth block"))
 
-func onPersonalTokens(op operation) operation {
+func onPersonalTokens(op answering) answering {
 	return func(t *Target, r *http.Request) (int, any, error) {
 		if t.PersonalTokens == nil {
 			return 0, nil, errNoPersonalTokens

@@ -16,9 +16,9 @@ import (
 const testTimeout = 30 * time.Second
 
 // providerOperations are about the identity providers at which people sign in. They need no store.
-var providerOperations = map[string]operation{
-	"GET /oauth/providers":              listProviders,
-	"POST /oauth/providers/{name}/test": withBody(testProvider),
+var providerOperations = map[Route]operation{
+	ListProviders: shows[[]Provider]("Lists the identity providers", bare(listProviders)),
+	TestProvider:  shows[[]signin.Step]("Tests an identity provider step by step", withBody(testProvider)),
 }
 
 // Provider is an identity provider at which people sign in, as an operator sees it.

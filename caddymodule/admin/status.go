@@ -5,9 +5,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
+
+// nodeOperations need neither store nor issuer.
+var nodeOperations = map[Route]operation{
+	ShowStatus:   shows[NodeStatus]("Shows how this node does", bare(showStatus)),
+	ShowRoutes:   shows[[]coverage.Route]("Shows what protects each route to an upstream", bare(showRoutes)),
+	ExplainToken: shows[Explanation]("Says which checks a token passes", withBody(explainToken)),
+}
 
 // countTimeout bounds the counting of records.
 const countTimeout = time.Second

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	tokenOperations      = map[string]operation{"POST /oauth/tokens": withBody(mintToken)}
-	revocationOperations = map[string]operation{"POST /oauth/revocations": withBody(addRevocation)}
+	tokenOperations      = map[Route]operation{MintToken: adds[MintedToken]("Issues a token for a client", withBody(mintToken))}
+	revocationOperations = map[Route]operation{Revoke: changes("Revokes tokens", withBody(addRevocation))}
 )
 
 // newToken is the request to mint a token.

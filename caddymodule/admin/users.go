@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,21 +13,50 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-var userOperations = map[string]operation{
-	"GET /oauth/users":                listUsers,
-	"POST /oauth/users":               withBody(addUser),
-	"GET /oauth/users/{id}":           showUser,
-	"PATCH /oauth/users/{id}":         withBody(updateUser),
-	"DELETE /oauth/users/{id}":        removeUser,
-	"GET /oauth/users/{id}/sessions":  listSessions,
-	"POST /oauth/users/{id}/password": withBody(setPassword),
-	"POST /oauth/users/{id}/role":     withBody(setRole),
-	"POST /oauth/users/{id}/disable":  setStatus(store.UserDisabled, "user disabled"),
-	"POST /oauth/users/{id}/lock":     setStatus(store.UserLocked, "user locked"),
-	"POST /oauth/users/{id}/enable":   setStatus(store.UserActive, "user enabled"),
+var userOperations = map[Route]operation{
+	ListUsers:    shows[[]User]("Lists the users", bare(listUsers)).by(reflect.TypeFor[userQuery]()),
+	AddUser:      adds[User]("Registers a user", withMembers[newUser](addUser)),
+	ShowUser:     shows[User]("Shows a user", bare(showUser)),
+	UpdateUser:   shows[User]("Changes the given members of a user", withMembers[changedUser](updateUser)),
+	RemoveUser:   changes("Deletes a user and ends every token and session", bare(removeUser)),
+	UserSessions: shows[[]Session]("Lists the browsers in which a user is signed in", bare(userSessions)),
+	SetPassword:  changes("Gives a user another password and ends every token and session", withBody(setPassword)),
+	SetRole:      changes("Gives a user another role and ends every token and session", withBody(setRole)),
+	DisableUser:  changes("Refuses a user and ends every token and session", setStatus(store.UserDisabled, "user disabled")),
+	LockUser:     changes("Refuses a user whose account somebody else may use", setStatus(store.UserLocked, "user locked")),
+	EnableUser:   changes("Lets a disabled or locked user in again", setStatus(store.UserActive, "user enabled")),
+}
+
+// userQuery is the filter of the list of users.
+type userQuery struct {
+	Search        string          `json:"search" help:"Beginning of the name, of the e-mail address, or of the preferred username"`
+	Organisation  string          `json:"organisation" help:"Id of the organisation"`
+	Group         string          `json:"group" help:"A group, of the operator's or of a provider"`
+	Role          store.Role      `json:"role" help:"The role"`
+	Provider      string          `json:"provider" help:"Name of an identity provider at which the user has an account"`
+	State         store.UserState `json:"state" help:"active, disabled, locked or invited (active, and cannot sign in yet)"`
+	WithoutFactor bool            `json:"without_factor" help:"true: users without a second factor"`
+	pageQuery
+}
+
+// newUser are the members of a new user.
+type newUser struct {
+	store.User
+	NewPassword
+	EmailVerified bool `json:"email_verified,omitzero"`
+	Service       bool `json:"service,omitzero"`
+}
+
+// changedUser are the members of a change of a user.
+type changedUser struct {
+	store.User
+	EmailVerified bool `json:"email_verified,omitzero"`
+	// Identities is keep or unlink.
+	Identities string `json:"identities,omitzero"`
 }
 
 // User is what an operator sees of a user: its id, its members and its state, of the password only whether there is one.
@@ -71,27 +100,25 @@ func (t *Target) viewOfUser(u *store.User) User {
 }
 
 func listUsers(t *Target, r *http.Request) (int, any, error) {
-	organisation, err := organisationAsked(r.URL)
+	asked, err := queryOf[userQuery](r)
 	if err != nil {
 		return 0, nil, err
 	}
-	users, err := t.Registry.People.Users(r.Context(), organisation)
-	return listed(users, err, t.viewOfUser)
-}
-
-// organisationAsked reads the filter of a list; empty: there is none. Anything else in the query is refused, for a
-// misspelled filter would list everybody.
-func organisationAsked(u *url.URL) (string, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return "", store.InvalidInput(errors.New("the query is malformed"))
+	q := store.UserQuery{
+		Search: asked.Search, Organisation: asked.Organisation, Group: asked.Group, Role: asked.Role, Provider: asked.Provider, State: asked.State,
+		WithoutFactor: asked.WithoutFactor, Limit: asked.Limit,
 	}
-	for name, values := range query {
-		if name != "organisation" || len(values) != 1 || values[0] == "" {
-			return "", store.InvalidInput(errors.New("the list takes one filter: ?organisation=ID"))
+	if q.State != "" {
+		if _, err = store.ParseUserState(string(q.State)); err != nil {
+			return 0, nil, store.InvalidInput(err)
 		}
 	}
-	return query.Get("organisation"), nil
+	if err := asked.read(&q.After, &q.Limit); err != nil {
+		return 0, nil, err
+	}
+	found, err := people.Search{People: t.Registry.People}.Users(r.Context(), q)
+	status, users, err := listed(found.Users, err, t.viewOfUser)
+	return status, page{users, next(r, found.Next)}, err
 }
 
 func showUser(t *Target, r *http.Request) (int, any, error) {
@@ -150,6 +177,12 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.recordAdded(r.Context(), user)
+	return user, nil
+}
+
+// recordAdded writes the audit line of a new user.
+func (t *Target) recordAdded(ctx context.Context, user *store.User) {
 	fields := []zap.Field{zap.String("subject", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
 	if user.Service {
 		fields = append(fields, zap.Bool("service", true))
@@ -157,8 +190,7 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	if len(user.Groups) > 0 {
 		fields = append(fields, zap.Strings("groups", user.Groups))
 	}
-	t.record(r.Context(), "user added", fields...)
-	return user, nil
+	t.record(ctx, "user added", fields...)
 }
 
 // updateUser merges the members of the request into the user. Beside them it takes email_verified, of the new address when that changes
@@ -298,12 +330,12 @@ func setRole(t *Target, r *http.Request, request newRole) (int, any, error) {
 	}, zap.String("role", string(request.Role)))
 }
 
-func setStatus(status store.UserStatus, what string) operation {
-	return func(t *Target, r *http.Request) (int, any, error) {
+func setStatus(status store.UserStatus, what string) handler {
+	return bare(func(t *Target, r *http.Request) (int, any, error) {
 		return t.changeUser(r, what, func(ctx context.Context, id string) error {
 			return t.Registry.People.SetUserStatus(ctx, id, status)
 		})
-	}
+	})
 }
 
 // changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.

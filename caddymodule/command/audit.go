@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,13 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-const (
-	// auditRows is the number of events in the table, unless --limit says otherwise, and auditPage how many are asked for at a time.
-	auditRows = 100
-	auditPage = 1000
-)
+// auditRows is the number of events in the table, unless --limit says otherwise.
+const auditRows = 100
 
 func auditCommand(api *apiClient) *cobra.Command {
 	filters := map[string]*string{}
@@ -56,12 +53,12 @@ func auditCommand(api *apiClient) *cobra.Command {
 
 // copyAudit prints events as JSON lines, as they come. It fails if they end too early.
 func copyAudit(out io.Writer, api *apiClient, query url.Values) error {
-	lines, err := api.open(http.MethodGet, "/oauth/audit/export?"+query.Encode(), nil)
+	response, err := api.open(admin.ExportAudit.For().With(query), nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lines.Close() }()
-	if _, err := io.Copy(out, lines); err != nil {
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(out, response.Body); err != nil {
 		return fmt.Errorf("these are not all events: %w", err)
 	}
 	return nil
@@ -69,27 +66,26 @@ func copyAudit(out io.Writer, api *apiClient, query url.Values) error {
 
 // printAudit prints the newest events as a table.
 func printAudit(out io.Writer, api *apiClient, query url.Values, limit int) error {
-	rows := [][]string{{"TIME", "EVENT", "USER", "CLIENT", "REASON", "AT", "FROM", "BY"}}
 	if limit < 1 {
 		return fmt.Errorf("--limit %d: use a number above zero", limit)
 	}
-	for left := limit; left > 0; {
-		query.Set("limit", strconv.Itoa(min(left, auditPage)))
-		var page admin.AuditEvents
-		if err := api.call(http.MethodGet, "/oauth/audit?"+query.Encode(), nil, &page); err != nil {
-			return err
-		}
-		for i := range page.Events {
-			row, err := auditRow(&page.Events[i])
+	query.Set("limit", strconv.Itoa(min(limit, store.MaxPage)))
+	rows, left := [][]string{{"TIME", "EVENT", "USER", "CLIENT", "REASON", "AT", "FROM", "BY"}}, limit
+	err := eachPage(api, admin.ListAudit, query, func(events []admin.AuditEvent) error {
+		for i := range events[:min(left, len(events))] {
+			row, err := auditRow(&events[i])
 			if err != nil {
 				return err
 			}
 			rows = append(rows, row)
 		}
-		if left -= len(page.Events); page.Next == "" {
-			break
+		if left -= len(events); left <= 0 {
+			return errEnough
 		}
-		query.Set("before", page.Next)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return printTable(out, rows...)
 }

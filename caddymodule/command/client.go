@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"reflect"
 	"strings"
@@ -20,9 +19,9 @@ import (
 func clientCommand(api *apiClient) *cobra.Command {
 	return group("client", "Manages clients",
 		clientAdd(api), clientUpdateCommand(api), clientList(api), clientShow(api), clientRotateSecret(api),
-		changeCommand(api, "disable ID", "Refuses a client, and revokes its tokens", http.MethodPost, "clients", "/disable"),
-		changeCommand(api, "enable ID", "Lets a disabled client in again", http.MethodPost, "clients", "/enable"),
-		changeCommand(api, "remove ID", "Deletes a client, and revokes its tokens", http.MethodDelete, "clients", ""),
+		changeCommand(api, "disable ID", "Refuses a client, and revokes its tokens", admin.DisableClient),
+		changeCommand(api, "enable ID", "Lets a disabled client in again", admin.EnableClient),
+		changeCommand(api, "remove ID", "Deletes a client, and revokes its tokens", admin.RemoveClient),
 	)
 }
 
@@ -51,7 +50,7 @@ func clientAdd(api *apiClient) *cobra.Command {
 			if public {
 				request["type"] = store.PublicClient
 			}
-			if err := api.call(http.MethodPost, "/oauth/clients", request, added); err != nil {
+			if err := api.call(admin.AddClient.For(), request, added); err != nil {
 				return err
 			}
 			warnOf(cmd, added)
@@ -94,7 +93,7 @@ func clientUpdateCommand(api *apiClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = api.call(http.MethodPatch, idPath("clients", args[0]), request, updated)
+			err = api.call(admin.UpdateClient.For(args[0]), request, updated)
 			warnOf(cmd, updated)
 			return err
 		}, printClient)
@@ -115,11 +114,11 @@ func clientList(api *apiClient) *cobra.Command {
 	var origin string
 	cmd := queryCommand("list", "Lists the clients", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, clients *[]admin.Client) error {
-			path := "/oauth/clients"
+			query := url.Values{}
 			if cmd.Flags().Changed("origin") {
-				path += "?origin=" + url.QueryEscape(origin)
+				query.Set("origin", origin)
 			}
-			return api.call(http.MethodGet, path, nil, clients)
+			return api.call(admin.ListClients.For().With(query), nil, clients)
 		},
 		func(out io.Writer, clients *[]admin.Client) error {
 			return printList(out, "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", *clients, func(c *admin.Client) []string {
@@ -127,6 +126,7 @@ func clientList(api *apiClient) *cobra.Command {
 			})
 		})
 	cmd.Flags().StringVar(&origin, "origin", "", `Only those that an "operator" has registered, that describe themselves ("metadata"), or that registered themselves ("registration")`)
+	completes(cmd, "origin", []string{"operator", string(store.FromMetadata), string(store.FromRegistration)})
 	return cmd
 }
 
@@ -151,7 +151,7 @@ func joined(grants []oauth.GrantType) string {
 func clientShow(api *apiClient) *cobra.Command {
 	return queryCommand("show ID", "Shows a client", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, c *admin.Client) error {
-			return api.call(http.MethodGet, idPath("clients", args[0]), nil, c)
+			return api.call(admin.ShowClient.For(args[0]), nil, c)
 		}, printClient)
 }
 
@@ -191,7 +191,7 @@ func clientRotateSecret(api *apiClient) *cobra.Command {
 				return fmt.Errorf("%q is no duration: write it as 90s, 15m, 2h or 28d", overlap)
 			}
 			var before admin.Client
-			if err := api.call(http.MethodGet, idPath("clients", args[0]), nil, &before); err != nil {
+			if err := api.call(admin.ShowClient.For(args[0]), nil, &before); err != nil {
 				return err
 			}
 			switch {
@@ -201,7 +201,7 @@ func clientRotateSecret(api *apiClient) *cobra.Command {
 			default:
 				old = " The old one is good for another " + overlap + "."
 			}
-			return api.call(http.MethodPost, idPath("clients", args[0])+"/rotate-secret", map[string]string{"overlap": overlap}, rotated)
+			return api.call(admin.RotateSecret.For(args[0]), map[string]string{"overlap": overlap}, rotated)
 		},
 		func(out io.Writer, rotated *admin.RotatedSecret) error {
 			_, err := fmt.Fprintf(out, "client_secret  %s\n\nThis is the only time that the secret is shown.%s\n", rotated.Secret, old)

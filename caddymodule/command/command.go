@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -22,6 +23,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // documentation ends every help text.
@@ -49,7 +53,7 @@ cannot be changed from here.`,
 			flags.StringVarP(&api.adapter, "adapter", "a", "", "Name of the adapter for that file")
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
-			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), keysCommand(api),
+			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), sessionCommand(api), keysCommand(api),
 				providerCommand(api), mailCommand(api), auditCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
 		},
 	})
@@ -59,29 +63,35 @@ cannot be changed from here.`,
 type apiClient struct{ address, config, adapter string }
 
 // call sends a request with a JSON body, or none when it is nil, and decodes the answer into answer unless that is nil.
-func (c *apiClient) call(method, path string, body, answer any) error {
-	content, err := c.open(method, path, body)
+func (c *apiClient) call(request admin.Request, body, answer any) error {
+	_, err := c.callFor(request, body, answer)
+	return err
+}
+
+// callFor is call, and returns the header of the answer too.
+func (c *apiClient) callFor(request admin.Request, body, answer any) (http.Header, error) {
+	response, err := c.open(request, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = content.Close() }()
+	defer func() { _ = response.Body.Close() }()
 	if answer == nil {
-		return nil
+		return response.Header, nil
 	}
-	if err := json.UnmarshalRead(content, answer); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+	if err := json.UnmarshalRead(response.Body, answer); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	return nil
+	return response.Header, nil
 }
 
 // open is call for an answer that the caller reads and closes.
-func (c *apiClient) open(method, path string, body any) (io.ReadCloser, error) {
+func (c *apiClient) open(request admin.Request, body any) (*http.Response, error) {
 	address, err := c.endpoint()
 	if err != nil {
 		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	var content io.Reader
-	if method == http.MethodPost || method == http.MethodPatch {
+	if request.Method == http.MethodPost || request.Method == http.MethodPatch {
 		if body == nil {
 			body = struct{}{}
 		}
@@ -91,11 +101,50 @@ func (c *apiClient) open(method, path string, body any) (io.ReadCloser, error) {
 		}
 		content = bytes.NewReader(encoded)
 	}
-	response, err := caddycmd.AdminAPIRequest(address, method, path, http.Header{}, content)
+	// Each call of this function has a pool of connections of its own, which would keep one for every page and batch.
+	header := http.Header{"Connection": {"close"}}
+	response, err := caddycmd.AdminAPIRequest(address, request.Method, request.Path, header, content)
 	if err != nil {
 		return nil, plainError(address, err)
 	}
-	return response.Body, nil
+	return response, nil
+}
+
+// errEnough is returned by the callback of eachPage for no further page.
+var errEnough = errors.New("enough")
+
+// eachPage calls a list that is read in pages, and each with the items of a page.
+func eachPage[T any](c *apiClient, list admin.Route, query url.Values, each func([]T) error) error {
+	if !query.Has("limit") {
+		query.Set("limit", strconv.Itoa(store.MaxPage))
+	}
+	for request := list.For().With(query); ; {
+		var items []T
+		header, err := c.callFor(request, nil, &items)
+		if err == nil {
+			err = each(items)
+		}
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		link, isNext := strings.CutSuffix(header.Get("Link"), `>; rel="next"`)
+		if !isNext {
+			return nil
+		}
+		request.Path = strings.TrimPrefix(link, "<")
+	}
+}
+
+// allOf calls a list that is read in pages, and collects the items.
+func allOf[T any](c *apiClient, list admin.Route, query url.Values, all *[]T) error {
+	*all = []T{}
+	return eachPage(c, list, query, func(items []T) error {
+		*all = append(*all, items...)
+		return nil
+	})
 }
 
 // endpoint is the address of the admin endpoint, found as `caddy reload` finds it: without --address and --config also in the
@@ -143,7 +192,7 @@ func plainError(address string, err error) error {
 // command builds a command. Wrong usage shows the help; a failure of run shows only the error.
 func command(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: args,
+		Use: use, Short: short, Args: args, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true
 			return run(cmd, args)
@@ -170,11 +219,11 @@ func queryCommand[T any](use, short string, args cobra.PositionalArgs, ask func(
 	return cmd
 }
 
-// listCommand builds a command that lists the items at a path, one row per item below the headings, which tabs separate.
-func listCommand[T any](api *apiClient, short, path, headings string, row func(*T) []string) *cobra.Command {
+// listCommand builds a command that lists the items of a route, one row per item below the headings, which tabs separate.
+func listCommand[T any](api *apiClient, short string, route admin.Route, headings string, row func(*T) []string) *cobra.Command {
 	return queryCommand("list", short, cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, items *[]T) error {
-			return api.call(http.MethodGet, path, nil, items)
+			return api.call(route.For(), nil, items)
 		},
 		func(out io.Writer, items *[]T) error { return printList(out, headings, *items, row) })
 }
@@ -189,19 +238,10 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// idPath returns the path of a thing by kind and id. It escapes an id that consists of dots, which would be a relative path.
-func idPath(kind, id string) string {
-	escaped := url.PathEscape(id)
-	if strings.Trim(id, ".") == "" {
-		escaped = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/oauth/" + kind + "/" + escaped
-}
-
 // changeCommand builds a command that changes one thing and prints nothing.
-func changeCommand(api *apiClient, use, short, method, kind, below string) *cobra.Command {
+func changeCommand(api *apiClient, use, short string, route admin.Route) *cobra.Command {
 	return command(use, short, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
-		return api.call(method, idPath(kind, args[0])+below, nil, nil)
+		return api.call(route.For(args[0]), nil, nil)
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,7 @@ func factorsCommand(api *apiClient) *cobra.Command {
 func factorsList(api *apiClient) *cobra.Command {
 	return queryCommand("list ID|EMAIL", "Lists the second factors of a user", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, factors *[]admin.Factor) error {
-			return api.call(http.MethodGet, idPath("users", args[0])+"/factors", nil, factors)
+			return api.call(admin.ListFactors.For(args[0]), nil, factors)
 		},
 		func(out io.Writer, factors *[]admin.Factor) error {
 			return printList(out, "ID\tKIND\tNAME\tADDED\tLAST USED", *factors, func(f *admin.Factor) []string {
@@ -36,14 +34,13 @@ func factorsRemove(api *apiClient) *cobra.Command {
 	var all bool
 	cmd := command("remove ID|EMAIL FACTOR | --all", "Removes a second factor of a user, for example one that was lost; sessions go on", cobra.RangeArgs(1, 2),
 		func(_ *cobra.Command, args []string) error {
-			path := idPath("users", args[0]) + "/factors"
 			switch {
 			case all == (len(args) == 2):
 				return errors.New("name one factor, as `caddy oauth user factors list` shows it, or --all")
-			case !all:
-				path += "/" + url.PathEscape(args[1])
+			case all:
+				return api.call(admin.RemoveFactors.For(args[0]), nil, nil)
 			}
-			return api.call(http.MethodDelete, path, nil, nil)
+			return api.call(admin.RemoveFactor.For(args...), nil, nil)
 		})
 	cmd.Flags().BoolVar(&all, "all", false, "Removes all second factors")
 	return cmd

@@ -2,7 +2,6 @@ package command
 
 import (
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,7 @@ func keysCommand(api *apiClient) *cobra.Command {
 }
 
 func keysList(api *apiClient) *cobra.Command {
-	return listCommand(api, "Lists the signing keys, and those that were revoked", "/oauth/keys",
+	return listCommand(api, "Lists the signing keys, and those that were revoked", admin.ListKeys,
 		"KID\tALGORITHM\tSTATE\tCREATED\tSIGNS FROM\tREVOKED\tENCRYPTED WITH", func(k *admin.Key) []string {
 			return []string{
 				k.ID, string(k.Algorithm), string(k.State), moment(k.CreatedAt), moment(k.ActiveFrom), moment(k.RevokedAt), k.SealedWith,
@@ -26,7 +25,7 @@ func keysRotate(api *apiClient) *cobra.Command {
 	var asked admin.NewKey
 	cmd := queryCommand("rotate [--algorithm ALGORITHM] [--now]", "Publishes a new signing key, which signs ten minutes later", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, key *admin.Key) error {
-			return api.call(http.MethodPost, "/oauth/keys/rotate", asked, key)
+			return api.call(admin.RotateKeys.For(), asked, key)
 		},
 		func(out io.Writer, key *admin.Key) error {
 			return printRows(out, [][]string{{"kid", key.ID}, {"algorithm", string(key.Algorithm)}, {"signs from", moment(key.ActiveFrom)}})
@@ -39,6 +38,6 @@ func keysRotate(api *apiClient) *cobra.Command {
 func keysRevoke(api *apiClient) *cobra.Command {
 	return command("revoke KID", "Withdraws a signing key: whatever it has signed is refused from now on", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
-			return api.call(http.MethodPost, "/oauth/keys/revoke", map[string]string{"kid": args[0]}, nil)
+			return api.call(admin.RevokeKey.For(), map[string]string{"kid": args[0]}, nil)
 		})
 }

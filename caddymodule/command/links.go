@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,7 @@ func userInvite(api *apiClient) *cobra.Command {
 			if id != "" {
 				request["id"] = id
 			}
-			return api.call(http.MethodPost, "/oauth/invitations", request, link)
+			return api.call(admin.InviteUser.For(), request, link)
 		}, printLink)
 	addUserFlags(cmd)
 	for _, hidden := range []string{"status", "email"} { // a new user is active, and the address is the argument
@@ -39,7 +38,7 @@ func userRecover(api *apiClient) *cobra.Command {
 	cmd := queryCommand("recover ID|EMAIL [--mail]", "Gives a user who has lost everything a link to set a password; ends every token and session, and the link removes the second factors",
 		cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, link *admin.Link) error {
-			return api.call(http.MethodPost, idPath("users", args[0])+"/recovery", map[string]bool{"mail": mails}, link)
+			return api.call(admin.RecoverUser.For(args[0]), map[string]bool{"mail": mails}, link)
 		}, printLink)
 	cmd.Flags().BoolVar(&mails, "mail", false, "Mails the link to the user, and does not print it")
 	return cmd

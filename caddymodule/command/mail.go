@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ func mailTest(api *apiClient) *cobra.Command {
 	failed := false
 	cmd := queryCommand("test ADDRESS", "Sends a mail to an address at once, and says what the mail server answered", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, result *admin.MailTest) error {
-			err := api.call(http.MethodPost, "/oauth/mail/test", admin.MailRequest{To: args[0]}, result)
+			err := api.call(admin.TestMail.For(), admin.MailRequest{To: args[0]}, result)
 			failed = result.Error != ""
 			return err
 		},

@@ -38,6 +38,9 @@ func addMemberFlags(cmd *cobra.Command, t reflect.Type, prefix string) {
 		default:
 			flags.String(name, "", m.Help)
 		}
+		if values := memberValues[m.Type]; values != nil {
+			completes(cmd, name, values)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 
 func organisationCommand(api *apiClient) *cobra.Command {
 	return group("org", "Manages organisations", organisationAdd(api), organisationList(api),
-		changeCommand(api, "remove ID", "Deletes an organisation that has no users", http.MethodDelete, "organisations", ""))
+		changeCommand(api, "remove ID", "Deletes an organisation that has no users", admin.RemoveOrganisation))
 }
 
 func organisationAdd(api *apiClient) *cobra.Command {
@@ -25,7 +24,7 @@ func organisationAdd(api *apiClient) *cobra.Command {
 				return err
 			}
 			request["id"] = args[0]
-			return api.call(http.MethodPost, "/oauth/organisations", request, added)
+			return api.call(admin.AddOrganisation.For(), request, added)
 		},
 		func(out io.Writer, added *admin.Organisation) error {
 			_, err := fmt.Fprintf(out, "organisation  %s\n", added.ID)
@@ -39,7 +38,7 @@ func organisationAdd(api *apiClient) *cobra.Command {
 var organisationType = reflect.TypeFor[store.Organisation]()
 
 func organisationList(api *apiClient) *cobra.Command {
-	return listCommand(api, "Lists the organisations", "/oauth/organisations", "ID\tNAME\tSOURCE\tCREATED", func(o *admin.Organisation) []string {
+	return listCommand(api, "Lists the organisations", admin.ListOrganisations, "ID\tNAME\tSOURCE\tCREATED", func(o *admin.Organisation) []string {
 		return []string{o.ID, o.Name, o.Source, moment(o.CreatedAt)}
 	})
 }

@@ -3,7 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
-	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +15,7 @@ import (
 
 func personalTokenCommand(api *apiClient) *cobra.Command {
 	return group("pat", "Manages personal access tokens", personalTokenAdd(api), personalTokenList(api),
-		changeCommand(api, "remove ID", "Ends a personal access token at once, on every node", http.MethodDelete, "personal_tokens", ""))
+		changeCommand(api, "remove ID", "Ends a personal access token at once, on every node", admin.RemovePersonalToken))
 }
 
 func personalTokenAdd(api *apiClient) *cobra.Command {
@@ -24,7 +24,7 @@ func personalTokenAdd(api *apiClient) *cobra.Command {
 	cmd := queryCommand("add --user ID|EMAIL --name NAME --scope SCOPE", "Makes a personal access token for a user or a service account and prints it, once", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, added *admin.PersonalToken) error {
 			n.Scope = strings.Join(scopes, " ")
-			return api.call(http.MethodPost, "/oauth/personal_tokens", n, added)
+			return api.call(admin.AddPersonalToken.For(), n, added)
 		},
 		func(out io.Writer, added *admin.PersonalToken) error {
 			_, err := fmt.Fprintf(out, "id       %s\ntoken    %s\nexpires  %s\n\nThis is the only time that the token is shown.\n", added.ID, added.Token, moment(added.ExpiresAt))
@@ -46,11 +46,11 @@ func personalTokenList(api *apiClient) *cobra.Command {
 	var user string
 	cmd := queryCommand("list", "Lists personal access tokens", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, tokens *[]admin.PersonalToken) error {
-			path := "/oauth/personal_tokens"
+			request := admin.ListPersonalTokens.For()
 			if cmd.Flags().Changed("user") {
-				path = idPath("users", user) + "/personal_tokens"
+				request = admin.UserPersonalTokens.For(user)
 			}
-			return api.call(http.MethodGet, path, nil, tokens)
+			return api.call(request, nil, tokens)
 		},
 		func(out io.Writer, tokens *[]admin.PersonalToken) error {
 			return printList(out, "ID\tUSER\tNAME\tSCOPES\tLAST USED\tEXPIRES", *tokens, func(p *admin.PersonalToken) []string {
@@ -76,9 +76,9 @@ func day(t time.Time) string {
 func serviceAccountCommand(api *apiClient) *cobra.Command {
 	return group("service-account", "Manages service accounts: users with whom nobody signs in, for programs with personal access tokens",
 		serviceAccountAdd(api), serviceAccountList(api),
-		changeCommand(api, "disable ID", "Refuses a service account, and ends every token", http.MethodPost, "users", "/disable"),
-		changeCommand(api, "enable ID", "Lets a disabled service account in again, with new tokens", http.MethodPost, "users", "/enable"),
-		changeCommand(api, "remove ID", "Deletes a service account, and ends every token", http.MethodDelete, "users", ""))
+		changeCommand(api, "disable ID", "Refuses a service account, and ends every token", admin.DisableUser),
+		changeCommand(api, "enable ID", "Lets a disabled service account in again, with new tokens", admin.EnableUser),
+		changeCommand(api, "remove ID", "Deletes a service account, and ends every token", admin.RemoveUser))
 }
 
 func serviceAccountAdd(api *apiClient) *cobra.Command {
@@ -92,7 +92,7 @@ func serviceAccountAdd(api *apiClient) *cobra.Command {
 	}{Service: true}
 	cmd := queryCommand("add --id ID", "Adds a service account", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, added *admin.User) error {
-			return api.call(http.MethodPost, "/oauth/users", account, added)
+			return api.call(admin.AddUser.For(), account, added)
 		},
 		func(out io.Writer, added *admin.User) error {
 			_, err := fmt.Fprintf(out, "service account  %s\n\nGive it a token: caddy oauth pat add --user %[1]s --name NAME --scope SCOPE\n", added.ID)
@@ -111,7 +111,7 @@ func serviceAccountAdd(api *apiClient) *cobra.Command {
 func serviceAccountList(api *apiClient) *cobra.Command {
 	return queryCommand("list", "Lists the service accounts", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, users *[]admin.User) error {
-			err := api.call(http.MethodGet, "/oauth/users", nil, users)
+			err := allOf(api, admin.ListUsers, url.Values{}, users)
 			*users = slices.DeleteFunc(*users, func(u admin.User) bool { return !u.Service })
 			return err
 		},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ func providerCommand(api *apiClient) *cobra.Command {
 }
 
 func providerList(api *apiClient) *cobra.Command {
-	return listCommand(api, "Lists the identity providers", "/oauth/providers", "NAME\tKIND\tURL\tREDIRECT URIS\tSTATE", func(p *admin.Provider) []string {
+	return listCommand(api, "Lists the identity providers", admin.ListProviders, "NAME\tKIND\tURL\tREDIRECT URIS\tSTATE", func(p *admin.Provider) []string {
 		return []string{p.Name, p.Kind, p.URL, strings.Join(p.RedirectURIs, " "), providerState(p.Trouble, p.LastSuccess.IsZero() && p.LastFailure.IsZero())}
 	})
 }
@@ -37,7 +36,7 @@ func providerTest(api *apiClient) *cobra.Command {
 	failed, request := false, admin.ProviderTest{}
 	cmd := queryCommand("test NAME [--login LOGIN]", "Looks at a provider now, and says step by step what works and what does not", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, steps *[]signin.Step) error {
-			err := api.call(http.MethodPost, idPath("providers", args[0])+"/test", request, steps)
+			err := api.call(admin.TestProvider.For(args[0]), request, steps)
 			failed = slices.ContainsFunc(*steps, func(s signin.Step) bool { return s.Result == signin.Failed })
 			return err
 		},

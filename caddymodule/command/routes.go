@@ -3,10 +3,11 @@ package command
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 )
@@ -15,7 +16,7 @@ import (
 func routesCommand(api *apiClient) *cobra.Command {
 	return queryCommand("routes", "Shows every route to an upstream, what protects it, and what is open", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, routes *[]coverage.Route) error {
-			return api.call(http.MethodGet, "/oauth/routes", nil, routes)
+			return api.call(admin.ShowRoutes.For(), nil, routes)
 		},
 		func(out io.Writer, routes *[]coverage.Route) error {
 			if len(*routes) == 0 {

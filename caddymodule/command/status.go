@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,7 @@ func statusCommand(api *apiClient) *cobra.Command {
 	ready := false
 	cmd := queryCommand("status", "Shows whether this node can serve, and how it stands", cobra.NoArgs,
 		func(_ *cobra.Command, _ []string, s *admin.NodeStatus) error {
-			err := api.call(http.MethodGet, "/oauth/status", nil, s)
+			err := api.call(admin.ShowStatus.For(), nil, s)
 			ready = s.Ready
 			return err
 		},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +31,7 @@ func tokenMint(api *apiClient) *cobra.Command {
 			if cmd.Flags().Changed("user") { // an empty one is refused: it would make a server token
 				request["user"] = user
 			}
-			return api.call(http.MethodPost, "/oauth/tokens", request, minted)
+			return api.call(admin.MintToken.For(), request, minted)
 		},
 		func(out io.Writer, minted *admin.MintedToken) error {
 			_, err := fmt.Fprintln(out, minted.AccessToken)
@@ -56,7 +55,7 @@ func tokenExplain(api *apiClient) *cobra.Command {
 				return err
 			}
 			request := map[string]any{"token": strings.TrimSpace(string(tok)), "audience": audience}
-			return api.call(http.MethodPost, "/oauth/tokens/explain", request, x)
+			return api.call(admin.ExplainToken.For(), request, x)
 		}, printExplanation)
 	cmd.Flags().StringArrayVar(&audience, "audience", nil, "Audience of the route in question (default: that of the trust, or of our own issuer)")
 	return cmd
@@ -168,7 +167,7 @@ func tokenRevoke(api *apiClient) *cobra.Command {
 				}
 				request["force"] = true
 			}
-			return api.call(http.MethodPost, "/oauth/revocations", request, nil)
+			return api.call(admin.Revoke.For(), request, nil)
 		})
 	for i, kind := range kinds {
 		cmd.Flags().StringVar(&values[i], kind.name, "", kind.help)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -18,12 +17,12 @@ import (
 
 func userCommand(api *apiClient) *cobra.Command {
 	return group("user", "Manages users",
-		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userInvite(api), userRecover(api), factorsCommand(api),
-		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", http.MethodPost, "users", "/disable"),
-		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", http.MethodPost, "users", "/enable"),
+		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userGroup(api), userImport(api), userExport(api), userInvite(api), userRecover(api), factorsCommand(api),
+		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", admin.DisableUser),
+		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", admin.EnableUser),
 		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
-			http.MethodPost, "users", "/lock"),
-		changeCommand(api, "remove ID|EMAIL", "Deletes a user, and ends every token and session", http.MethodDelete, "users", ""),
+			admin.LockUser),
+		changeCommand(api, "remove ID|EMAIL", "Deletes a user, and ends every token and session", admin.RemoveUser),
 	)
 }
 
@@ -44,7 +43,7 @@ func userAdd(api *apiClient) *cobra.Command {
 				return err
 			}
 			request["id"], request["password"], request["password_hash"] = id, password, hash
-			if err := api.call(http.MethodPost, "/oauth/users", request, added); err != nil {
+			if err := api.call(admin.AddUser.For(), request, added); err != nil {
 				return err
 			}
 			if password == "" && hash == "" {
@@ -90,14 +89,9 @@ func userRequest(cmd *cobra.Command) (map[string]any, error) {
 }
 
 func userList(api *apiClient) *cobra.Command {
-	var organisation string
 	cmd := queryCommand("list", "Lists the users", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, users *[]admin.User) error {
-			path := "/oauth/users"
-			if cmd.Flags().Changed("org") { // an empty one is refused: it would list everybody
-				path += "?" + url.Values{"organisation": {organisation}}.Encode()
-			}
-			return api.call(http.MethodGet, path, nil, users)
+			return allOf(api, admin.ListUsers, userFilter(cmd), users)
 		},
 		func(out io.Writer, users *[]admin.User) error {
 			return printList(out, "ID\tEMAIL\tNAME\tORGANISATION\tROLE\tGROUPS\tSOURCE\tSTATE", *users, func(u *admin.User) []string {
@@ -105,8 +99,47 @@ func userList(api *apiClient) *cobra.Command {
 				return []string{u.ID, u.Email, u.Name, u.Organisation, roleInWords(u), strings.Join(groups, ", "), u.Source, userState(u)}
 			})
 		})
-	cmd.Flags().StringVar(&organisation, "org", "", "Organisation whose users to list (default: all)")
+	cmd.Long = `Lists the users, by id, those of the configuration first; with --search by the
+text that begins so. With several filters, those that meet all.`
+	addUserFilter(cmd)
 	return cmd
+}
+
+// userFilters are the flags of lists of users, each with the member of the query that it sets.
+var userFilters = []struct{ flag, member, help string }{
+	{"search", "search", "Users whose name, e-mail address or preferred username begins so, in any case"},
+	{"org", "organisation", "Users of the organisation of that id"},
+	{"organisation", "organisation", "The same as --org"},
+	{"group", "group", "Users in the group"},
+	{"role", "role", "Users with the role"},
+	{"provider", "provider", "Users with an account at the identity provider"},
+	{"state", "state", "Users in the state: active, disabled, locked or invited (active, and cannot sign in yet)"},
+}
+
+// addUserFilter adds the flags of userFilter.
+func addUserFilter(cmd *cobra.Command) {
+	for _, filter := range userFilters {
+		cmd.Flags().String(filter.flag, "", filter.help)
+	}
+	cmd.Flags().Bool("without-factor", false, "Users without a second factor")
+	_ = cmd.Flags().MarkHidden("organisation")
+	completes(cmd, "state", store.UserStates())
+	completes(cmd, "role", memberValues[reflect.TypeFor[store.Role]()])
+}
+
+// userFilter is the query that the flags make which were given. An empty one is refused: it would list everybody.
+func userFilter(cmd *cobra.Command) url.Values {
+	query := url.Values{}
+	for _, filter := range userFilters {
+		if cmd.Flags().Changed(filter.flag) {
+			value, _ := cmd.Flags().GetString(filter.flag)
+			query.Set(filter.member, value)
+		}
+	}
+	if without, _ := cmd.Flags().GetBool("without-factor"); without {
+		query.Set("without_factor", "true")
+	}
+	return query
 }
 
 // roleInWords is the user's role, with what became of it.
@@ -131,7 +164,7 @@ func userState(v *admin.User) string {
 func userShow(api *apiClient) *cobra.Command {
 	return queryCommand("show ID|EMAIL", "Shows a user", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, u *admin.User) error {
-			return api.call(http.MethodGet, idPath("users", args[0]), nil, u)
+			return api.call(admin.ShowUser.For(args[0]), nil, u)
 		},
 		func(out io.Writer, u *admin.User) error {
 			if u.Profile == nil {
@@ -188,7 +221,7 @@ func userUpdateCommand(api *apiClient) *cobra.Command {
 			if len(request) == 0 {
 				return errors.New("name what to change: --name, --email, --role, --status, --org, --group, --identities, --email-verified or a member of the profile")
 			}
-			return api.call(http.MethodPatch, idPath("users", args[0]), request, u)
+			return api.call(admin.UpdateUser.For(args[0]), request, u)
 		},
 		func(io.Writer, *admin.User) error { return nil })
 	cmd.Long = `Changes what is named of a user. What is repeated replaces the whole list, and
@@ -206,7 +239,7 @@ func userSetPassword(api *apiClient) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.call(http.MethodPost, idPath("users", args[0])+"/password", admin.NewPassword{Password: password}, nil)
+			return api.call(admin.SetPassword.For(args[0]), admin.NewPassword{Password: password}, nil)
 		})
 	passwordFlag(cmd, &fromInput)
 	_ = cmd.MarkFlagRequired("password-stdin")
@@ -214,16 +247,23 @@ func userSetPassword(api *apiClient) *cobra.Command {
 }
 
 func userSetRole(api *apiClient) *cobra.Command {
-	return command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
+	cmd := command("set-role ID|EMAIL ROLE", "Gives a user another role, and ends every token and session", cobra.ExactArgs(2),
 		func(_ *cobra.Command, args []string) error {
-			return api.call(http.MethodPost, idPath("users", args[0])+"/role", map[string]string{"role": args[1]}, nil)
+			return api.call(admin.SetRole.For(args[0]), map[string]string{"role": args[1]}, nil)
 		})
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return memberValues[reflect.TypeFor[store.Role]()], cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
 }
 
 func userSessions(api *apiClient) *cobra.Command {
 	return queryCommand("sessions ID|EMAIL", "Lists the browsers in which a user is signed in, with the hosts where each is used, and which applications are told when that ends", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string, sessions *[]admin.Session) error {
-			return api.call(http.MethodGet, idPath("users", args[0])+"/sessions", nil, sessions)
+			return api.call(admin.UserSessions.For(args[0]), nil, sessions)
 		},
 		func(out io.Writer, sessions *[]admin.Session) error {
 			rows := [][]string{{"ID\tBROWSER, HOST\tSINCE\tLAST SEEN\tTOLD"}}

@@ -83,6 +83,7 @@ type FamilyStore interface {
 	TouchFamily(ctx context.Context, id string, at time.Time) (store.Outcome, error)
 	EndFamilies(ctx context.Context, which store.FamilyFilter, end store.Ending) ([]store.Revocation, error)
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*store.TokenFamily, error)
+	FindFamilies(ctx context.Context, which store.FamilyQuery) (store.FamilyPage, error)
 }
 
 // ConsentStore is the part of a store.FamilyStore for authorization requests.

@@ -83,37 +83,9 @@ func (g *Users) User(ctx context.Context, id string) (*store.User, error) {
 // store.ErrEmailTaken if the address is.
 func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret, identities ...store.Identity) (*store.User, error) {
 	u.External = u.External || len(identities) > 0
-	if u.ID == "" {
-		u.ID = oauth.NewID()
-	}
-	if u.Service && u.Email == "" {
-		u.Email = store.ServiceEmail(u.ID)
-		u.Name = cmp.Or(u.Name, u.ID)
-	}
-	var err error
-	if u.Email, err = store.CanonicalEmail(u.Email); err != nil {
-		return nil, store.InvalidInput(err)
-	}
-	if u.Role != "" {
-		if err := g.Roles.Check(u.Role); err != nil {
-			return nil, store.InvalidInput(err)
-		}
-	}
-	u.SetDefaults(g.Roles)
-	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
-	if err := u.Validate(); err != nil {
-		return nil, store.InvalidInput(err)
-	}
-	if g.OpenID {
-		if err := store.CheckSubject(u.ID); err != nil {
-			return nil, store.InvalidInput(err)
-		}
-	}
-	if g.Declared.Declares(u.ID) {
-		return nil, store.ErrTaken
-	}
-	if g.Declared.LookupUserByEmail(u.Email) != nil {
-		return nil, store.ErrEmailTaken
+	err := prepare(g, &u)
+	if err != nil {
+		return nil, err
 	}
 	if !password.IsEmpty() {
 		if u.Service {
@@ -135,6 +107,44 @@ func (g *Users) AddUser(ctx context.Context, u store.User, password oauth.Secret
 		return nil, err
 	}
 	return &u, nil
+}
+
+// prepare fills in what a registration omitted, and refuses what the declarations and the rules do not allow.
+func prepare(g *Users, u *store.User) error {
+	if u.ID == "" {
+		u.ID = oauth.NewID()
+	}
+	if u.Service && u.Email == "" {
+		u.Email = store.ServiceEmail(u.ID)
+		u.Name = cmp.Or(u.Name, u.ID)
+	}
+	email, err := store.CanonicalEmail(u.Email)
+	if err != nil {
+		return store.InvalidInput(err)
+	}
+	u.Email = email
+	if u.Role != "" {
+		if err := g.Roles.Check(u.Role); err != nil {
+			return store.InvalidInput(err)
+		}
+	}
+	u.SetDefaults(g.Roles)
+	u.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
+	if err := u.Validate(); err != nil {
+		return store.InvalidInput(err)
+	}
+	if g.OpenID {
+		if err := store.CheckSubject(u.ID); err != nil {
+			return store.InvalidInput(err)
+		}
+	}
+	if g.Declared.Declares(u.ID) {
+		return store.ErrTaken
+	}
+	if g.Declared.LookupUserByEmail(u.Email) != nil {
+		return store.ErrEmailTaken
+	}
+	return nil
 }
 
 func noOrganisation(id string) error {

@@ -130,6 +130,9 @@ func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end s
 		err = mustHit(tx.ExecContext(ctx, `UPDATE users SET provider_groups = '[]', groups_by = '', version = version + 1
 			WHERE id = $1 AND groups_by = $2 AND provider_groups <> '[]'`, userID, u.Provider))
 		if !errors.Is(err, store.ErrNotFound) {
+			if err == nil {
+				err = renewTerms(ctx, tx, userID)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -35,11 +35,13 @@ func takeSubject(ctx context.Context, tx session, id, kind string, now time.Time
 	return store.ErrTaken
 }
 
-// forget deletes what is stored about a client or a user in other tables: consents, identities and personal access tokens.
+// forget deletes what is stored about a client or a user in other tables: consents, identities, factors, personal access tokens, and what a user
+// is found by.
 func forget(ctx context.Context, tx session, id, kind string) error {
 	statements := []string{`DELETE FROM consents WHERE client_id = $1`}
 	if kind == "user" {
-		statements = []string{`DELETE FROM consents WHERE user_id = $1`, `DELETE FROM identities WHERE user_id = $1`, `DELETE FROM factors WHERE user_id = $1`, `DELETE FROM personal_tokens WHERE user_id = $1`}
+		statements = []string{`DELETE FROM consents WHERE user_id = $1`, `DELETE FROM identities WHERE user_id = $1`, `DELETE FROM factors WHERE user_id = $1`, `DELETE FROM personal_tokens WHERE user_id = $1`,
+			`DELETE FROM user_terms WHERE user_id = $1`}
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {

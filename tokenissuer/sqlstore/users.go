@@ -150,6 +150,9 @@ func (s users) AddUser(ctx context.Context, user *store.User, organisationDeclar
 				err = mustAdd(tx.ExecContext(ctx, insertIdentity+`DO NOTHING`, identityValues(i)...))
 			}
 		}
+		if err == nil {
+			err = addTerms(ctx, tx, &u)
+		}
 		return err
 	})
 }
@@ -214,6 +217,9 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		if err != nil {
 			return false, err
 		}
+	}
+	if err := changeTerms(ctx, tx, &before, u); err != nil {
+		return false, err
 	}
 	for _, follows := range []struct {
 		does      bool

@@ -42,12 +42,34 @@ type FamilyStore interface {
 	EndFamilies(ctx context.Context, which FamilyFilter, end Ending) ([]Revocation, error)
 	// FamiliesOf lists the user's families that are not revoked and expire after the given time, newest first.
 	FamiliesOf(ctx context.Context, userID string, expireAfter time.Time) ([]*TokenFamily, error)
+	// FindFamilies returns a page of the families that a query selects, in the order of their ids. The work for a page is bounded, except
+	// that it considers all families of a UserID.
+	FindFamilies(ctx context.Context, which FamilyQuery) (FamilyPage, error)
 	// DecideRequest records that an authorization request was decided. It returns Replayed when it was decided before.
 	DecideRequest(ctx context.Context, requestID string, expires time.Time) (Outcome, error)
 	// Consent returns the scopes that a user has consented to for a client, or ErrNotFound.
 	Consent(ctx context.Context, userID, clientID string) (oauth.Scopes, error)
 	// PutConsent replaces the consent of a user to a client. It deletes the consent when there are no scopes.
 	PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error
+}
+
+// FamilyQuery selects the families that are not revoked and expire after ExpireAfter, by every other member that is set.
+type FamilyQuery struct {
+	UserID, ClientID string
+	// Host is the authority of a host. It selects host sessions.
+	Host        string
+	ExpireAfter time.Time
+	// After is the Next of the page before.
+	After string
+	// Limit is the greatest number of families in the page, 1 to MaxPage.
+	Limit int
+}
+
+// FamilyPage is a page of families.
+type FamilyPage struct {
+	Families []*TokenFamily
+	// Next is where the next page begins; empty: there is none. A page with a Next may have few families or none.
+	Next string
 }
 
 // FamilyFilter matches families by every member that is set. Without ID, UserID, ClientID, ActorID and SessionID it matches none: a

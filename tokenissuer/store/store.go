@@ -144,6 +144,9 @@ type UserStore interface {
 	UserDirectory
 	// Users lists the stored users of an organisation, or all if the organisation is empty, sorted by id.
 	Users(ctx context.Context, organisation string) ([]*User, error)
+	// FindUsers returns a page of the stored users that a query selects, in an order that stays: by the text that the search found, and by
+	// id. The work for a page is bounded, whatever the query selects. A user who changes while pages are read may be in none or in two.
+	FindUsers(ctx context.Context, which UserQuery) (UserPage, error)
 	// AddUser registers a user. It does not store Declared and Version. It returns ErrTaken when the id belongs to a client or a user,
 	// ErrEmailTaken when the address belongs to a user, and RemovedError as AddClient does. It returns ErrNotFound when the organisation
 	// is not stored, unless organisationDeclared. It links identities, whose UserID must be the user's, in the same step, which makes the

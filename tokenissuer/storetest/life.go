@@ -153,6 +153,9 @@ func (p populated) userCalls(s store.Store) []call {
 		{"User", func(ctx context.Context) error { return errOf(s.Users.User(ctx, "ada")) }},
 		{"UserByEmail", func(ctx context.Context) error { return errOf(s.Users.UserByEmail(ctx, "ada@example.com")) }},
 		{"Users", func(ctx context.Context) error { return errOf(s.Users.Users(ctx, "acme")) }},
+		{"FindUsers", func(ctx context.Context) error {
+			return errOf(s.Users.FindUsers(ctx, store.UserQuery{Search: "a", Limit: 10}))
+		}},
 		{"AddUser", func(ctx context.Context) error { return s.Users.AddUser(ctx, user("new user"), false) }},
 		{"ChangeUser", func(ctx context.Context) error {
 			return errOf(s.Users.ChangeUser(ctx, "ada", edit(func(u *store.User) { u.Role = store.RoleAdmin }), theEnd))
@@ -189,6 +192,9 @@ func (p populated) familyCalls(s store.Store) []call {
 		{"TouchFamily", func(ctx context.Context) error { return Done(s.Families.TouchFamily(ctx, "refreshed", now)) }},
 		{"EndFamilies", func(ctx context.Context) error {
 			return errOf(s.Families.EndFamilies(ctx, store.FamilyFilter{ClientID: "app"}, theEnd))
+		}},
+		{"FindFamilies", func(ctx context.Context) error {
+			return errOf(s.Families.FindFamilies(ctx, store.FamilyQuery{Limit: 10}))
 		}},
 		{"FamiliesOf", func(ctx context.Context) error { return errOf(s.Families.FamiliesOf(ctx, "ada", now)) }},
 		{"Declarations", func(ctx context.Context) error { _, _, err := s.Declarations.Declarations(ctx); return err }},

@@ -68,5 +68,15 @@ CREATE INDEX audit_events_by_client ON audit_events (client_id, at, id) WHERE cl
 CREATE INDEX audit_events_by_reason ON audit_events (reason, at, id) WHERE reason IS NOT NULL;
 CREATE INDEX audit_events_by_host ON audit_events (host, at, id) WHERE host IS NOT NULL;
 
+-- What users are found by: a letter for the kind, and the text. See userTerms. Terms are compared byte for byte.
+CREATE TABLE user_terms (
+    term    BYTEA NOT NULL,
+    user_id TEXT  NOT NULL,
+    PRIMARY KEY (term, user_id)
+);
+CREATE INDEX user_terms_by_user ON user_terms (user_id);
+CREATE INDEX users_invited ON users (id) WHERE status = 'active' AND password_hash = '' AND NOT external AND NOT service;
+CREATE INDEX identities_by_provider ON identities (provider, user_id) WHERE declared_email = '';
+
 -- A build that knows no factors would let people in with a password alone.
 UPDATE counters SET position = 2 WHERE name IN ('newest_schema', 'oldest_schema');
