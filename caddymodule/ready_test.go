@@ -250,7 +250,7 @@ func TestCommandStatus(t *testing.T) {
 	}
 	s := toldStatus(t, g.ok("status", "--json"))
 	if own := s.Own; !s.Ready || own == nil || own.Issuer != g.url || own.Staleness == nil || *own.Staleness > 60 || own.Keys["signing"] != 1 ||
-		own.Verified < 1 || len(own.Stored) != 6 {
+		own.Verified < 1 || len(own.Stored) != 7 {
 		t.Errorf("status: %+v", s)
 	}
 	if status, _, body := g.operate(http.MethodPost, "/oauth/status", "{}"); status != http.StatusMethodNotAllowed {

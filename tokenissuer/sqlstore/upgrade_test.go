@@ -16,7 +16,7 @@ import (
 )
 
 // backToVersion1 undoes the migrations after the first one.
-const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices;
+const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices; DROP TABLE audit_events;
 	ALTER TABLE identities DROP COLUMN refresh_token;
 	UPDATE counters SET position = 1 WHERE name = 'newest_schema';
 	DELETE FROM goose_db_version WHERE version_id > 1`
@@ -48,7 +48,7 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 				t.Fatalf("version %d", version)
 			}
 			after := contentOf(t, s)
-			for _, added := range []string{"factors", "mails", "devices"} {
+			for _, added := range []string{"factors", "mails", "devices", "audit_events"} {
 				if rows, has := after[added]; !has || len(rows) != 0 {
 					t.Errorf("%s %q", added, rows)
 				}
