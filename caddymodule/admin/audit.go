@@ -86,8 +86,8 @@ type auditExport struct {
 	Limit int `json:"limit" help:"Greatest number of events (default: all)"`
 }
 
-// filterOf returns what the store is asked for.
-func (t *Target) filterOf(ctx context.Context, q auditFilter) (store.AuditFilter, error) {
+// filterOf returns what the store of t is asked for.
+func filterOf(ctx context.Context, t *Target, q auditFilter) (store.AuditFilter, error) {
 	f := store.AuditFilter{
 		ClientID: auditlog.Bounded(q.Client), Event: auditlog.Bounded(q.Event), Reason: auditlog.Bounded(q.Reason), Host: auditlog.Bounded(q.Host),
 	}
@@ -99,7 +99,7 @@ func (t *Target) filterOf(ctx context.Context, q auditFilter) (store.AuditFilter
 	if f.Until, err = auditTime("until", q.Until, now); err != nil {
 		return f, err
 	}
-	f.UserID, err = t.auditUser(ctx, auditlog.Bounded(q.User))
+	f.UserID, err = auditUser(ctx, t, auditlog.Bounded(q.User))
 	return f, err
 }
 
@@ -121,7 +121,7 @@ func auditTime(name, text string, now time.Time) (time.Time, error) {
 
 // auditUser returns the id of a user who is named by the id or by the e-mail address. Somebody unknown may have been removed, whose events
 // are still there: only an address of nobody is an error.
-func (t *Target) auditUser(ctx context.Context, name string) (string, error) {
+func auditUser(ctx context.Context, t *Target, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
@@ -145,7 +145,7 @@ func listAudit(t *Target, r *http.Request) (int, any, error) {
 	if err := asked.read(&before, &limit); err != nil {
 		return 0, nil, err
 	}
-	filter, err := t.filterOf(r.Context(), asked.auditFilter)
+	filter, err := filterOf(r.Context(), t, asked.auditFilter)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -161,7 +161,7 @@ func exportAudit(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	filter, err := t.filterOf(r.Context(), asked.auditFilter)
+	filter, err := filterOf(r.Context(), t, asked.auditFilter)
 	if err != nil {
 		return 0, nil, err
 	}

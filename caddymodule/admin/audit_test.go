@@ -54,8 +54,8 @@ func newNode(t *testing.T) *node.Node {
 	return use.Value
 }
 
-// TestX52AReloadThatFails: a configuration without `audit` starts beside one that keeps the audit log, and is taken back → the log is kept as before.
-func TestX52AReloadThatFails(t *testing.T) {
+// TestX45AReloadThatFails: a configuration without `audit` starts beside one that keeps the audit log, and is taken back → the log is kept as before.
+func TestX45AReloadThatFails(t *testing.T) {
 	n := newNode(t)
 	first := &Target{OwnIssuer: &OwnIssuer{Node: n, Audit: keeps}}
 	second := &Target{OwnIssuer: &OwnIssuer{Node: n}}
@@ -71,8 +71,8 @@ func TestX52AReloadThatFails(t *testing.T) {
 	}
 }
 
-// TestX53AChangedLine: an audit event whose line somebody has changed in the database → shown as damaged, with what its columns say.
-func TestX53AChangedLine(t *testing.T) {
+// TestX46AChangedLine: an audit event whose line somebody has changed in the database → shown as damaged, with what its columns say.
+func TestX46AChangedLine(t *testing.T) {
 	for _, data := range []string{"", "x", `"text"`, `{"a":1}{}`, `{"a":"\xff"}`} {
 		text, err := json.Marshal(viewOfEvent(store.AuditEvent{Event: "signed in", UserID: "u-ada", Data: data}))
 		if err != nil || !strings.Contains(string(text), `"damaged":true`) || !strings.Contains(string(text), `"u-ada"`) {
@@ -81,9 +81,9 @@ func TestX53AChangedLine(t *testing.T) {
 	}
 }
 
-// TestX50AnExportThatBreaksOff: the store fails at the first page of an export of audit events → 503; at a later one → the answer breaks off, and no
+// TestX43AnExportThatBreaksOff: the store fails at the first page of an export of audit events → 503; at a later one → the answer breaks off, and no
 // client takes it for the whole; with `limit` → as many events, over pages.
-func TestX50AnExportThatBreaksOff(t *testing.T) {
+func TestX43AnExportThatBreaksOff(t *testing.T) {
 	n := newNode(t)
 	var events []store.AuditEvent
 	for i := range 2500 {
@@ -122,8 +122,8 @@ func TestX50AnExportThatBreaksOff(t *testing.T) {
 	n.Store().Audit = whole
 }
 
-// TestX51WhoDidIt: a change of an operator → its audit line says so, and who it was, where that is known.
-func TestX51WhoDidIt(t *testing.T) {
+// TestX44WhoDidIt: a change of an operator → its audit line says so, and who it was, where that is known.
+func TestX44WhoDidIt(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)
 	target := &Target{Logger: zap.New(core)}
 	target.record(t.Context(), "user locked", zap.String("subject", "u-bob"))

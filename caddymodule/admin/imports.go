@@ -155,7 +155,7 @@ func (t *Target) importNew(ctx context.Context, row UserToImport, dry bool) (Imp
 	added, err := t.Registry.People.AddUser(ctx, u, oauth.Secret{})
 	if err == nil {
 		result.ID = added.ID
-		t.recordAdded(ctx, added)
+		recordAdded(ctx, t, added)
 	}
 	return result.becomes(Added, err)
 }

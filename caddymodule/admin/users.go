@@ -177,12 +177,12 @@ func (t *Target) addUser(r *http.Request, p store.Patch) (*store.User, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.recordAdded(r.Context(), user)
+	recordAdded(r.Context(), t, user)
 	return user, nil
 }
 
 // recordAdded writes the audit line of a new user.
-func (t *Target) recordAdded(ctx context.Context, user *store.User) {
+func recordAdded(ctx context.Context, t *Target, user *store.User) {
 	fields := []zap.Field{zap.String("subject", user.ID), zap.String("organisation", user.Organisation), zap.String("role", string(user.Role))}
 	if user.Service {
 		fields = append(fields, zap.Bool("service", true))

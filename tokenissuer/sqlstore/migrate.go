@@ -70,6 +70,9 @@ func (d *database) migrateTo(ctx context.Context, files fs.FS) error {
 	err := eachMigration(files, func(version int64, text string) error {
 		migrations = append(migrations, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, text)
+			if err == nil && version == searchVersion {
+				err = addAllTerms(ctx, session{querier: tx})
+			}
 			return err
 		}}, nil))
 		return nil
@@ -121,6 +124,9 @@ func migrateOne(ctx context.Context, provider *goose.Provider, version int64) er
 	}
 	return err
 }
+
+// searchVersion is the first version that has user_terms.
+const searchVersion = 2
 
 // maxVersionTries is how often the version is queried. Processes that create the table at the same time can make each other fail once.
 const maxVersionTries = 5

@@ -58,6 +58,26 @@ func addTerms(ctx context.Context, tx session, u *store.User) error {
 	return err
 }
 
+// addAllTerms stores the terms of all users, of whom none has any.
+func addAllTerms(ctx context.Context, tx session) error {
+	const some = 500 // in memory at once
+	for after := ""; ; {
+		users, err := queryAll(ctx, tx, selectUsers+` WHERE id > $1 AND id <> $2 ORDER BY id LIMIT $3`, []any{after, standInUser, some}, scanUser)
+		if err != nil {
+			return err
+		}
+		for _, u := range users {
+			if err := addTerms(ctx, tx, u); err != nil {
+				return err
+			}
+			after = u.ID
+		}
+		if len(users) < some {
+			return nil
+		}
+	}
+}
+
 // changeTerms replaces the terms of a user who changed. The caller holds the user's row.
 func changeTerms(ctx context.Context, tx session, before, after *store.User) error {
 	if slices.Equal(userTerms(before), userTerms(after)) {
