@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,9 @@ var described = sync.OnceValue(func() (d struct {
 	}
 	// The answers of later versions may have more members. Those of this one have none that the document does not know.
 	for _, schema := range document.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any) {
-		schema.(map[string]any)["additionalProperties"] = false
+		if members := schema.(map[string]any); members["additionalProperties"] == nil {
+			members["additionalProperties"] = false
+		}
 	}
 	d.schemas = jsonschema.NewCompiler()
 	d.schemas.AssertFormat()
@@ -72,17 +75,26 @@ func asDescribed(method, path string, status int, body string) error {
 		return err
 	}
 	schema, err := described().schemas.Compile(at + strconv.Itoa(status) + "/content/application~1json/schema")
+	answers := []string{body}
+	if lines, isLines := described().schemas.Compile(at + strconv.Itoa(status) + "/content/application~1jsonl/schema"); isLines == nil {
+		schema, err, answers = lines, nil, slices.Collect(strings.Lines(body))
+	}
 	if err != nil && status >= 400 {
 		schema, err = described().schemas.Compile(at + "default/content/application~1json/schema")
 	}
 	if err != nil {
 		return err
 	}
-	answer, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
-	if err != nil {
-		return err
+	for _, text := range answers {
+		answer, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err == nil {
+			err = schema.Validate(answer)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return schema.Validate(answer)
+	return nil
 }
 
 // TestX50AnswersAreAsTheDocumentSays: an answer of the admin API with a member that its document lacks, without one that it requires, or with

@@ -198,6 +198,9 @@ func (s schemas) ofStruct(t reflect.Type) object {
 	if len(required) > 0 {
 		s.named[name].(object)["required"] = required
 	}
+	if hasAnyMembers(t) {
+		s.named[name].(object)["additionalProperties"] = true
+	}
 	return reference(name)
 }
 
@@ -227,6 +230,16 @@ func orNull(schema object) object {
 	return object{"anyOf": []object{schema, {"type": "null"}}}
 }
 
+// hasAnyMembers reports whether a struct embeds the members of an object in JSON.
+func hasAnyMembers(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if field := t.Field(i); field.Type == reflect.TypeFor[jsontext.Value]() && field.Tag.Get("json") == ",embed" {
+			return true
+		}
+	}
+	return false
+}
+
 // properties lists the members of a struct's JSON form, with those of embedded structs. An outer one hides an inner one of the same name.
 func properties(t reflect.Type) (list []property) {
 	at := make(map[string]int)
@@ -248,7 +261,7 @@ func properties(t reflect.Type) (list []property) {
 			if pointer {
 				inner = inner.Elem()
 			}
-			if inner.Kind() != reflect.Struct { // any members
+			if inner.Kind() != reflect.Struct { // hasAnyMembers
 				continue
 			}
 			for _, p := range properties(inner) {
