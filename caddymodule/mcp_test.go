@@ -416,7 +416,7 @@ func TestQ23ChallengesOfTools(t *testing.T) {
 // TestQ24TheLogsNameTheTool: tool names with control characters, bidirectional text, 2 KB → printable ASCII of at most 200 bytes in the
 // logs.
 func TestQ24TheLogsNameTheTool(t *testing.T) {
-	g := startGate(t, mcpSite())
+	g := startGate(t, strings.Replace(mcpSite(), "\n\toauth_server", "\n\tlog\n\toauth_server", 1))
 	token := g.mcpToken("/mcp", "mcp:use")
 	for body, want := range map[string]string{
 		calling("read_file"): "read_file", calling("purge"): "purge", calling(`a\u2028\u202e`): `a\u2028\u202e`, "[" + calling("read_file") + "," + calling("purge") + "]": "read_file purge",

@@ -80,9 +80,14 @@ check('refresh, for eight requests at once, and later', async () => {
   const agent = new Agent({ id: 'agent' })
   const { client } = await holdConnected(agent)
   const first = agent.saved.refresh_token
+  // Whether its token was just renewed, the first SDK remembers for all requests: a 401 that comes late, to the token before, ends that request.
+  const late = (error) => {
+    if (given.sdk !== 1 || !error.message.includes('401 after successful authentication')) throw error
+    return textOf(client, 'whoami')
+  }
   for (let round = 0; round < 3; round++) {
     agent.spoil()
-    const answers = await Promise.all(Array.from({ length: 8 }, () => textOf(client, 'whoami')))
+    const answers = await Promise.all(Array.from({ length: 8 }, () => textOf(client, 'whoami').catch(late)))
     assert.equal(new Set(answers).size, 1)
     assert.notEqual(agent.saved.refresh_token, first)
   }
