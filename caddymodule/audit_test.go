@@ -124,7 +124,7 @@ func TestX20TheAuditLogIsKept(t *testing.T) {
 	}
 }
 
-// TestX21WrongQuestionsAboutTheAuditLog: a look at the audit log with an unknown filter, a wrong time, limit or page, or of an address of nobody → an
+// TestX21WrongQuestionsAboutTheAuditLog: a look at the audit log with an unknown filter, a wrong time, limit or page, or of an address that no user has → an
 // error that says what is right; without `audit` → a sentence that says what to add.
 func TestX21WrongQuestionsAboutTheAuditLog(t *testing.T) {
 	g := startGatehouse(t, audited)

@@ -119,8 +119,8 @@ func auditTime(name, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, store.InvalidInput(fmt.Errorf("%s %.64q: write it as 24h, 7d, 2006-01-02 or 2006-01-02T15:04:05Z", name, text))
 }
 
-// auditUser returns the id of a user who is named by the id or by the e-mail address. Somebody unknown may have been removed, whose events
-// are still there: only an address of nobody is an error.
+// auditUser returns the id of a user who is named by the id or by the e-mail address. The events of a removed user are still there, so an
+// unknown id is no error. An address that no user has is one.
 func auditUser(ctx context.Context, t *Target, name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -71,7 +71,7 @@ func TestX45AReloadThatFails(t *testing.T) {
 	}
 }
 
-// TestX46AChangedLine: an audit event whose line somebody has changed in the database → shown as damaged, with what its columns say.
+// TestX46AChangedLine: an audit event whose line was changed in the database → shown as damaged, with what its columns say.
 func TestX46AChangedLine(t *testing.T) {
 	for _, data := range []string{"", "x", `"text"`, `{"a":1}{}`, `{"a":"\xff"}`} {
 		text, err := json.Marshal(viewOfEvent(store.AuditEvent{Event: "signed in", UserID: "u-ada", Data: data}))

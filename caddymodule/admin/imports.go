@@ -124,7 +124,7 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	var after store.User
 	change.Edit = func(u *store.User) error {
 		err := merge(u)
-		if sets {
+		if sets && u.PasswordHash.IsEmpty() { // the user may have chosen one meanwhile
 			u.PasswordHash = hash
 		}
 		after = *u

@@ -27,7 +27,7 @@ var userOperations = map[Route]operation{
 	SetPassword:  changes("Gives a user another password and ends every token and session", withBody(setPassword)),
 	SetRole:      changes("Gives a user another role and ends every token and session", withBody(setRole)),
 	DisableUser:  changes("Refuses a user and ends every token and session", setStatus(store.UserDisabled, "user disabled")),
-	LockUser:     changes("Refuses a user whose account somebody else may use", setStatus(store.UserLocked, "user locked")),
+	LockUser:     changes("Refuses a user whose account may be in other hands", setStatus(store.UserLocked, "user locked")),
 	EnableUser:   changes("Lets a disabled or locked user in again", setStatus(store.UserActive, "user enabled")),
 }
 

@@ -20,7 +20,7 @@ func userCommand(api *apiClient) *cobra.Command {
 		userAdd(api), userList(api), userShow(api), userSessions(api), userUpdateCommand(api), userSetPassword(api), userSetRole(api), userGroup(api), userImport(api), userExport(api), userInvite(api), userRecover(api), factorsCommand(api),
 		changeCommand(api, "disable ID|EMAIL", "Refuses a user, and ends every token and session", admin.DisableUser),
 		changeCommand(api, "enable ID|EMAIL", "Lets a disabled or locked user in again", admin.EnableUser),
-		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account somebody else may use, and ends every token and session",
+		changeCommand(api, "lock ID|EMAIL", "Refuses a user whose account may be in other hands, and ends every token and session",
 			admin.LockUser),
 		changeCommand(api, "remove ID|EMAIL", "Deletes a user, and ends every token and session", admin.RemoveUser),
 	)

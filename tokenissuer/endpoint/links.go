@@ -165,12 +165,9 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sealed, f := pendingInQuery(r), requests.Form{}
-	if r.Method == http.MethodPost {
-		if f, err = requests.ParseForm(w, r); err != nil {
-			return err
-		}
-		sealed = f.Secret("pending")
+	sealed, f, err := pendingForm(w, r)
+	if err != nil {
+		return err
 	}
 	opened, err := h.links.Open(r.Context(), sealed)
 	if err != nil {
@@ -191,6 +188,15 @@ func (h *linkPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return h.changeAddress(w, r, opened)
 	}
 	return h.setPassword(w, r, v, opened, f, page, nonce)
+}
+
+// pendingForm reads what a page carries: from the query, or from the form if one was sent, which it returns as well.
+func pendingForm(w http.ResponseWriter, r *http.Request) (sealed oauth.Secret, f requests.Form, err error) {
+	if r.Method != http.MethodPost {
+		return pendingInQuery(r), f, nil
+	}
+	f, err = requests.ParseForm(w, r)
+	return f.Secret("pending"), f, err
 }
 
 // brokenLink gives the error for a link that cannot be opened a page of its own.

@@ -47,12 +47,9 @@ func (h *signUpPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sealed, f := pendingInQuery(r), requests.Form{}
-	if r.Method == http.MethodPost {
-		if f, err = requests.ParseForm(w, r); err != nil {
-			return err
-		}
-		sealed = f.Secret("pending")
+	sealed, f, err := pendingForm(w, r)
+	if err != nil {
+		return err
 	}
 	p, err := h.links.signIn.authorization.pendingOf(r, v, sealed)
 	if err != nil {
@@ -141,19 +138,19 @@ func (h *signUpPages) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sealed, f := pendingInQuery(r), requests.Form{}
-	if r.Method == http.MethodPost {
-		if f, err = requests.ParseForm(w, r); err != nil {
-			return err
-		}
-		sealed = f.Secret("pending")
+	sealed, f, err := pendingForm(w, r)
+	if err != nil {
+		return err
 	}
 	link, err := h.registration.Open(r.Context(), sealed)
 	if err != nil {
 		return brokenLink(err)
 	}
 	next, err := h.links.signIn.authorization.pendingOf(r, v, link.PendingIn(v.browser))
-	if err != nil { // expired
+	switch code := oauth.AsError(err).Code; {
+	case err != nil && (code == oauth.TemporarilyUnavailable || code == oauth.ServerError):
+		return err
+	case err != nil: // it has expired
 		next = pending{}
 	}
 	page := pages.UseLink{
