@@ -33,19 +33,18 @@ func (s families) FindFamilies(ctx context.Context, which store.FamilyQuery) (st
 	text := `SELECT (` + matches + `), ` + familyColumns + ` FROM families WHERE ` + from + ` ORDER BY id LIMIT ` + arg(limit)
 	var page store.FamilyPage
 	err := ask(ctx, s.db.text(text), args, func(rows *sql.Rows) error {
-		page = store.FamilyPage{}
 		seen := 0
 		for rows.Next() {
-			m := matching{row: rows}
-			f, err := scanFamily(&m)
+			var matches bool
+			f, err := scanFamily(behind{rows, []any{&matches}})
 			if err != nil {
 				return err
 			}
-			if seen++; m.matches && len(page.Families) == which.Limit {
+			if seen++; matches && len(page.Families) == which.Limit {
 				return nil // page.Next is there: a further family follows
 			}
 			page.Next = f.ID
-			if m.matches {
+			if matches {
 				page.Families = append(page.Families, f)
 			}
 		}
@@ -59,12 +58,3 @@ func (s families) FindFamilies(ctx context.Context, which store.FamilyQuery) (st
 	}
 	return page, nil
 }
-
-// matching reads a row that begins with whether it matches.
-type matching struct {
-	row     scanner
-	matches bool
-}
-
-// Scan reads a row.
-func (m *matching) Scan(into ...any) error { return m.row.Scan(append([]any{&m.matches}, into...)...) }

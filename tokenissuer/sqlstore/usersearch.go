@@ -202,18 +202,19 @@ func (s users) FindUsers(ctx context.Context, which store.UserQuery) (store.User
 	search, page, seen := newUserSearch(which), store.UserPage{}, 0
 	text := search.text()
 	err := ask(ctx, s.db.text(text), search.args, func(rows *sql.Rows) error {
-		page, seen = store.UserPage{}, 0
 		for rows.Next() {
-			c := candidate{row: rows}
-			u, err := scanUser(&c)
+			var term []byte
+			var id string
+			var matches bool
+			u, err := scanUser(behind{rows, []any{&term, &id, &matches}})
 			if err != nil {
 				return err
 			}
-			if seen++; c.matches && len(page.Users) == which.Limit {
+			if seen++; matches && len(page.Users) == which.Limit {
 				return nil // page.Next is there: a further user follows
 			}
-			page.Next = store.UserPosition{Found: string(c.term), ID: c.id}
-			if c.matches {
+			page.Next = store.UserPosition{Found: string(term), ID: id}
+			if matches {
 				page.Users = append(page.Users, u)
 			}
 		}
@@ -228,15 +229,11 @@ func (s users) FindUsers(ctx context.Context, which store.UserQuery) (store.User
 	return page, nil
 }
 
-// candidate reads what stands before the columns of a user.
-type candidate struct {
-	row     scanner
-	term    []byte
-	id      string
-	matches bool
+// behind is a row without its first columns, which are read into first.
+type behind struct {
+	row   scanner
+	first []any
 }
 
-// Scan reads a row.
-func (c *candidate) Scan(into ...any) error {
-	return c.row.Scan(append([]any{&c.term, &c.id, &c.matches}, into...)...)
-}
+// Scan reads the row.
+func (b behind) Scan(into ...any) error { return b.row.Scan(slices.Concat(b.first, into)...) }
