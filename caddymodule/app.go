@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/console"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
@@ -34,6 +35,7 @@ type App struct {
 	// starting is nil before Start.
 	starting *starting
 	uses     uses
+	console  *console.Parts // nil: there is none
 }
 
 // CaddyModule returns the module's id.
@@ -102,6 +104,11 @@ func (a *App) provision(ctx caddy.Context) error {
 	if settings.KeepsState() {
 		a.gates.UseHostSessions(a.service.hostSessions(a.others))
 	}
+	if operators := settings.Operators; operators != nil {
+		a.console = &console.Parts{
+			Operators: operators, Pages: settings.Pages, Audit: a.service.audit, Now: n.StoreTime, Keeps: settings.Node.Audit.Keep > 0,
+		}
+	}
 	return nil
 }
 
@@ -113,6 +120,7 @@ func (a *App) Start() error {
 	}
 	a.others.start(a.guarded.ctx.Storage())
 	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about(), newRechecks(a.service, a.others)}
+	a.console.Serve(a.starting.target)
 	if err := a.starting.start(); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
@@ -124,6 +132,9 @@ func (a *App) NoteHTTP(ctx caddy.Context) { a.guarded.noteHTTP(ctx) }
 
 // Gates returns what the gates of the configuration share.
 func (a *App) Gates() *gate.Shared { return a.gates }
+
+// Console returns the parts of the console; nil: there is none.
+func (a *App) Console() *console.Parts { return a.console }
 
 // CheckScopes refuses scopes that no token can hold. Which scopes the tokens of other issuers hold is not known here.
 func (a *App) CheckScopes(names oauth.Scopes) error {

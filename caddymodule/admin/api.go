@@ -39,18 +39,7 @@ func newAPI() *api {
 // operations returns the operations by route. GET shows neither secrets nor hashes.
 func operations() map[Route]operation {
 	all := make(map[Route]operation)
-	unchanged := func(run answering) answering { return run }
-	for _, kind := range []struct {
-		what       string // the kind of thing that a 404 names
-		needs      func(answering) answering
-		operations map[Route]operation
-	}{
-		{"node", unchanged, nodeOperations}, {"provider", unchanged, providerOperations}, {"mail", unchanged, mailOperations},
-		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
-		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations}, {"user", onIssuer, importOperations},
-		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
-		{"store", onIssuer, backupOperations}, {"user", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
-	} {
+	for _, kind := range kinds() {
 		for route, op := range kind.operations {
 			op.serve = serve(kind.what, kind.needs(op.run))
 			all[route] = op
@@ -62,6 +51,35 @@ func operations() map[Route]operation {
 	document.serve = serveDocument
 	all[ShowReady], all[ShowDocument] = ready, document
 	return all
+}
+
+// kind are the operations on one kind of thing.
+type kind struct {
+	what       string // the kind of thing, which a 404 names
+	needs      func(answering) answering
+	operations map[Route]operation
+}
+
+// kinds lists the operations but those of ready.go and openapi.go, which need no configuration.
+func kinds() []kind {
+	unchanged := func(run answering) answering { return run }
+	return []kind{
+		{"node", unchanged, nodeOperations}, {"provider", unchanged, providerOperations}, {"mail", unchanged, mailOperations},
+		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
+		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations}, {"user", onIssuer, importOperations},
+		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
+		{"store", onIssuer, backupOperations}, {"user", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
+	}
+}
+
+// operationOf returns what runs the operation of a route, and the kind of thing that a 404 names.
+func operationOf(route Route) (run answering, what string) {
+	for _, kind := range kinds() {
+		if op, has := kind.operations[route]; has {
+			return kind.needs(op.run), kind.what
+		}
+	}
+	panic("no operation: " + string(route)) // routes are constants
 }
 
 // refuse answers a request for an unknown path with 404, and one with an unknown method with 405.
@@ -115,6 +133,10 @@ func serve(what string, op answering) http.HandlerFunc {
 			writeError(w, statusOf(err), inWords(what, err))
 			return
 		}
+		if v, is := answer.(versioned); is {
+			answer = v.content
+			w.Header().Set("ETag", v.version)
+		}
 		if p, is := answer.(page); is {
 			if answer = p.items; p.next != "" {
 				w.Header().Set("Link", "<"+p.next+`>; rel="next"`)
@@ -133,6 +155,8 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
+	case errors.Is(err, errChanged):
+		return http.StatusPreconditionFailed
 	case errors.Is(err, store.ErrTaken), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
 		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly), errors.Is(err, errNoMail), errors.Is(err, errNoAudit): // 404 would mean that the named thing does not exist
 		return http.StatusConflict

@@ -109,7 +109,7 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, viewOf(client), nil
+	return http.StatusOK, versioned{viewOf(client), versionOfClient(client)}, nil
 }
 
 // addClient takes the members of a client, its id, and openid: that registers an application that signs people in by OpenID Connect, and adds
@@ -141,6 +141,9 @@ func addClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 // updateClient merges the members of the request into the client.
 func updateClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	client, err := t.Registry.Clients.UpdateClient(r.Context(), r.PathValue("id"), func(c *store.Client) error {
+		if err := checkVersion(r, versionOfClient(c)); err != nil {
+			return err
+		}
 		if len(p) == 0 {
 			return errors.New("name what is to change")
 		}
@@ -157,7 +160,7 @@ func updateClient(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if p.Has("backchannel_logout_uri") {
 		view.Warning = t.logoutWarning(r.Context(), client)
 	}
-	return http.StatusOK, view, nil
+	return http.StatusOK, versioned{view, versionOfClient(client)}, nil
 }
 
 // resolveTimeout is how long an answer waits to find out where a backchannel_logout_uri leads.

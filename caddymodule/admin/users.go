@@ -134,7 +134,7 @@ func showUser(t *Target, r *http.Request) (int, any, error) {
 	for _, i := range identities {
 		view.Identities = append(view.Identities, Identity{Provider: i.Provider, Subject: i.Subject, LinkedAt: i.LinkedAt, LastUsedAt: i.LastUsedAt})
 	}
-	return http.StatusOK, view, nil
+	return http.StatusOK, versioned{view, versionOfUser(user)}, nil
 }
 
 // NewPassword is a password or its hash.
@@ -231,6 +231,9 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var before, after store.User // as this change has found and left the user: another one may follow at once
 	merge := change.Edit
 	change.Edit = func(u *store.User) error {
+		if err := checkVersion(r, versionOfUser(u)); err != nil {
+			return err
+		}
 		before = *u
 		if unverified {
 			u.EmailVerifiedBy = ""
@@ -249,7 +252,7 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	if user, err = t.Registry.People.User(r.Context(), user.ID); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, t.viewOfUser(user), nil
+	return http.StatusOK, versioned{t.viewOfUser(user), versionOfUser(user)}, nil
 }
 
 // told are the new values of members that the audit log tells. It names people by their ids alone.

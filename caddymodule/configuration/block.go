@@ -93,6 +93,8 @@ type Block struct {
 	Limits *Limits `json:"limits,omitempty"`
 	// Audit keeps the events of the audit log in the store. Default: they are only logged.
 	Audit *Audit `json:"audit,omitempty"`
+	// Console lets people operate the configuration in a browser. Default: they cannot.
+	Console *Console `json:"console,omitempty"`
 	// Pages are the operator's name, colours, links and words on the pages.
 	Pages *Pages `json:"pages,omitempty"`
 	// Sources are the positions of settings in a Caddyfile.
@@ -114,6 +116,7 @@ func (b *Block) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"client":            b.parseClient,
 		"client_keys":       with(&b.ClientKeys, at, parseClientKeys),
 		"client_metadata":   with(&b.ClientMetadata, at, parseClientMetadata),
+		"console":           with(&b.Console, at, parseConsole),
 		"issuer":            with(&b.Issuer, at, parseIssuer),
 		"keys":              with(&b.Keys, at, parseKeys),
 		"limits":            with(&b.Limits, at, parseLimits),
@@ -160,8 +163,8 @@ type Settings struct {
 	PersonalTokens *people.TokenRules
 	// Mail sends letters to people; nil: there is no mail.
 	Mail *smtp.Sender
-	// SessionsOnly reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
-	SessionsOnly bool
+	// Operators are the roles with which people operate the configuration in the console; nil: there is none.
+	Operators *Operators
 	// LogoutsToPrivate allows logout tokens to applications at private addresses.
 	LogoutsToPrivate bool
 }
@@ -171,7 +174,7 @@ type Settings struct {
 func (s *Settings) KeepsState() bool { return s.Issuer.URL != "" }
 
 // Issues reports whether there is an issuer of our own for applications and people.
-func (s *Settings) Issues() bool { return s.KeepsState() && !s.SessionsOnly }
+func (s *Settings) Issues() bool { return s.KeepsState() && !s.SignIn.Only }
 
 // Read resolves placeholders, checks the configuration and returns its values.
 func (b *Block) Read() (Settings, error) {
@@ -186,7 +189,7 @@ func (b *Block) Read() (Settings, error) {
 	switch {
 	case b.Issuer != "":
 	case b.SignIn.hasProvider():
-		s.SessionsOnly = true
+		s.SignIn.Only = true
 		if err := b.checkSessionsOnly(); err != nil {
 			return s, err
 		}
@@ -215,6 +218,7 @@ func (b *Block) Read() (Settings, error) {
 		func() error { return b.Mail.read(&s, at) },
 		func() error { return readPeopleRegistration(b.RegistrationOfPeople, &s, at) },
 		func() error { return b.Audit.read(&s, at) },
+		func() error { return b.Console.read(&s, at) },
 	} {
 		if err := read(); err != nil {
 			return s, err
@@ -268,7 +272,7 @@ func (b *Block) needsIssuer() []need {
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
 		{"client_metadata", b.ClientMetadata != nil}, {"registration", b.Registration != nil},
 		{"passkeys", b.Passkeys != nil}, {"totp", b.TOTP}, {"second_factor", b.SecondFactor != nil}, {"mail", b.Mail != nil},
-		{peopleRegistration, len(b.RegistrationOfPeople) > 0},
+		{peopleRegistration, len(b.RegistrationOfPeople) > 0}, {"console", b.Console != nil},
 		{"client_keys", b.ClientKeys != nil}, {"strict_assertions", b.StrictAssertions}, {"accept", len(b.Accept) > 0},
 	}
 }

@@ -78,7 +78,7 @@ func checkHostPattern(pattern string) error {
 
 func (c *ClientMetadata) read(s *Settings, at *Sources) error {
 	if c == nil {
-		s.Open.DocumentsOff = s.SessionsOnly
+		s.Open.DocumentsOff = s.SignIn.Only
 		return nil
 	}
 	for _, pattern := range append(append([]string(nil), c.Allow...), c.Deny...) {

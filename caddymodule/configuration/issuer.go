@@ -41,7 +41,7 @@ func parseAudience(d *caddyfile.Dispenser, audience *[]string, at *Sources) erro
 
 // readIssuer reads the issuer identifier and the audience of its tokens.
 func readIssuer(issuer string, audience []string, s *Settings, at *Sources) error {
-	if s.SessionsOnly {
+	if s.SignIn.Only {
 		s.Node.Issuer, s.Issuer.URL, s.Issuer.Audience = sessionsOnlyURL, sessionsOnlyURL, []string{sessionsOnlyURL}
 		return nil
 	}

@@ -45,7 +45,7 @@ func parsePasskeys(d *caddyfile.Dispenser, passkeys **Passkeys, at *Sources) err
 
 // read sets the RP ID, and whether people can add passkeys. The issuer and the ways to sign in were read before.
 func (c *Passkeys) read(s *Settings, at *Sources) error {
-	if s.SessionsOnly {
+	if s.SignIn.Only {
 		return nil
 	}
 	policy := &s.Issuer.Factors

@@ -46,6 +46,8 @@ type SignInSettings struct {
 	Providers []ProviderSettings
 	// Registration are the rules by which people make accounts; empty: they cannot.
 	Registration []people.RegistrationRule
+	// Only reports that there is no issuer for applications: people sign in at providers and get sessions at the hosts they visit.
+	Only bool
 }
 
 // read reads the ways to sign in. Users are the declared ones.

@@ -32,26 +32,37 @@ var shippedTexts = sync.OnceValues(readShipped)
 
 // readShipped reads the catalogues that we ship.
 func readShipped() (map[Language]Catalogue, error) {
-	entries, err := shipped.ReadDir("catalogues")
-	if err != nil {
-		return nil, err
-	}
 	texts := make(map[Language]Catalogue)
-	for _, entry := range entries {
-		content, err := shipped.ReadFile(path.Join("catalogues", entry.Name()))
+	for _, dir := range []string{"catalogues", "console"} {
+		entries, err := shipped.ReadDir(dir)
 		if err != nil {
 			return nil, err
 		}
-		lang, err := Parse(strings.TrimSuffix(entry.Name(), suffix))
-		if err != nil {
-			return nil, err
-		}
-		if texts[lang], _, err = decode(content); err != nil {
-			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		for _, entry := range entries {
+			content, err := shipped.ReadFile(path.Join(dir, entry.Name()))
+			if err != nil {
+				return nil, err
+			}
+			lang, err := Parse(strings.TrimSuffix(entry.Name(), suffix))
+			if err != nil {
+				return nil, err
+			}
+			part, _, err := decode(content)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+			}
+			if texts[lang] == nil {
+				texts[lang] = make(Catalogue)
+			}
+			maps.Copy(texts[lang], part)
 		}
 	}
 	return texts, nil
 }
+
+// optional reports whether a catalogue of an operator may lack a text, which is then in English: those of the console, which only operators
+// read.
+func optional(key string) bool { return strings.HasPrefix(key, "console.") }
 
 // addDirectory adds the catalogues of a directory. It accepts symbolic links that stay in the directory, as a mounted ConfigMap has them.
 // It skips names with a leading dot.
@@ -156,6 +167,11 @@ func readFile(root *os.Root, name string, english Catalogue) (Catalogue, error) 
 		}
 		return nil, fmt.Errorf("%s%s%s", name, strings.Join(problems, "; "+name), more)
 	}
+	for key, text := range english {
+		if _, has := texts[key]; !has {
+			texts[key] = text
+		}
+	}
 	return texts, nil
 }
 
@@ -228,7 +244,7 @@ func invalidUTF8(content []byte) int {
 // begins with the line of its key.
 func compare(texts, english Catalogue, lines map[string]int) []string {
 	var problems []string
-	if missing := without(english, texts); len(missing) > 0 {
+	if missing := slices.DeleteFunc(without(english, texts), optional); len(missing) > 0 {
 		problems = append(problems, fmt.Sprintf(": %s missing: translate %s from the English catalogue", are(missing), list(missing)))
 	}
 	known := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return lines[a] - lines[b] })

@@ -2,7 +2,8 @@
 // language, in a JSON file that is named by its BCP 47 tag: an object of keys and texts. Placeholders stand in braces: {count}.
 //
 // catalogue.go is a catalogue and how its texts are filled, read.go reads and checks the files, choose.go finds the language of a reader.
-// catalogues/ has the languages that we ship. The English one decides which keys and placeholders a catalogue has.
+// catalogues/ has the languages that we ship, and console/ what the operator's console says in them. The English ones decide which keys and
+// placeholders a catalogue has. A catalogue of an operator may lack texts of the console, which are then in English.
 package words
 
 import (
@@ -21,7 +22,7 @@ type Language string
 // Default is the language for readers of none of the others.
 const Default Language = "en"
 
-//go:embed catalogues/*.json
+//go:embed catalogues/*.json console/*.json
 var shipped embed.FS
 
 // Catalogues are the catalogues of one configuration. They are safe for concurrent use.

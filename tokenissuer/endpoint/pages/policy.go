@@ -42,6 +42,9 @@ func scriptOf(page Page) template.JS {
 // PolicyOf is like ContentSecurityPolicy for a page of this package. It allows the page's script, and no other.
 func (p *Pages) PolicyOf(page Page, formTargets ...string) string {
 	value := p.ContentSecurityPolicy(formTargets...)
+	if _, is := page.(Console); is {
+		value = p.console.policy
+	}
 	if script := scriptOf(page); script != "" {
 		value += "; script-src " + digestSource([]byte(script))
 	}

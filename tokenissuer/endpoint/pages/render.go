@@ -10,10 +10,10 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
-//go:embed *.html style.css
+//go:embed *.html *.css
 var files embed.FS
 
-// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, AskLetter, UseLink, Consent, Device, DeviceDecided, FormPost, Account, SignOut, Front, AtHost, Denied or Problem.
+// Page is a page of this package: SignIn, SecondFactor, Enrolment, Codes, AskLetter, UseLink, Consent, Device, DeviceDecided, FormPost, Account, SignOut, Front, AtHost, Denied, Problem or Console.
 type Page interface {
 	// template returns the name of the page's file, without .html.
 	template() string
@@ -66,11 +66,19 @@ func (Problem) failed() bool      { return false }
 // Pages renders pages, in the languages of its catalogues. It is safe for concurrent use.
 type Pages struct {
 	*words.Catalogues
-	brand     brand
-	style     template.CSS
+	brand brand
+	style template.CSS
+	// console is the look of the console, whose style sheet has more.
+	console   look
 	notes     map[noteKey]string
 	templates map[string]*template.Template
 	// policy is the Content-Security-Policy without form targets.
+	policy string
+}
+
+// look is a style sheet with its policy.
+type look struct {
+	style  template.CSS
 	policy string
 }
 
@@ -100,6 +108,12 @@ func New(s Settings) (*Pages, error) {
 	style = append(style, colours...)
 	p.style = template.CSS(style) //nolint:gosec // our own file and checked colours, which the policy's digest covers byte for byte
 	p.policy = policy(style)
+	more, err := files.ReadFile("console.css")
+	if err != nil {
+		return nil, err
+	}
+	style = append(style, more...)
+	p.console = look{template.CSS(style), policy(style)} //nolint:gosec // likewise
 	return p, p.parseTemplates()
 }
 
@@ -109,7 +123,7 @@ func (p *Pages) Brand() string { return p.brand.name }
 // parseTemplates combines each page's file with the layout.
 func (p *Pages) parseTemplates() error {
 	p.templates = make(map[string]*template.Template)
-	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, AskLetter{}, UseLink{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}} {
+	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, AskLetter{}, UseLink{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}, Console{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {
@@ -175,7 +189,12 @@ func (v view) InWords(scopes []Scope) []Scope {
 }
 
 // Style returns the style sheet.
-func (v view) Style() template.CSS { return v.pages.style }
+func (v view) Style() template.CSS {
+	if _, is := v.Page.(Console); is {
+		return v.pages.console.style
+	}
+	return v.pages.style
+}
 
 // Script returns the page's script, or "".
 func (v view) Script() template.JS { return scriptOf(v.Page) }

@@ -80,7 +80,7 @@ func TestEveryWordComesFromTheTexts(t *testing.T) {
 		}
 	}
 	for key := range keys {
-		if !seen[key] && key != "language.direction" && !strings.HasPrefix(key, "mail.") { // package mail tests those
+		if !seen[key] && key != "language.direction" && !strings.HasPrefix(key, "mail.") && !strings.HasPrefix(key, "console.") { // their packages test those
 			t.Errorf("no page says %q", key)
 		}
 	}

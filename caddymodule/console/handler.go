@@ -1,0 +1,190 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+)
+
+func init() { caddy.RegisterModule(new(Handler)) }
+
+// Handler serves the console to operators whom a gate before it has let pass: people who have signed in at its host, with two factors, and
+// have one of the roles of the block `console`. The directive `oauth_console` makes the gate as well.
+type Handler struct {
+	// Source is the position of the directive in a Caddyfile, as file:line. It serves only error messages.
+	Source string `json:"source,omitempty"`
+
+	parts *Parts
+}
+
+// Parts are what the console needs of a configuration.
+type Parts struct {
+	Operators *configuration.Operators
+	Pages     *pages.Pages
+	Audit     *endpoint.Audit
+	// Now returns the time by which sign-ins are dated.
+	Now func() time.Time
+	// Keeps reports whether the events of the audit log are kept.
+	Keeps bool
+
+	target atomic.Pointer[admin.Target]
+	// Served is set once a handler serves the console.
+	served atomic.Bool
+}
+
+// Serve lets the console operate a configuration that has started.
+func (p *Parts) Serve(t *admin.Target) {
+	if p != nil {
+		p.target.Store(t)
+	}
+}
+
+// IsServed reports whether a handler serves the console.
+func (p *Parts) IsServed() bool { return p.served.Load() }
+
+// CaddyModule returns the module's id.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.oauth_console", New: func() caddy.Module { return new(Handler) }}
+}
+
+// app is the part of the oauth block that the console uses.
+type app interface {
+	// Console returns the parts of the console; nil: there is none.
+	Console() *Parts
+}
+
+var errNoConsole = errors.New("oauth_console needs `console` in the oauth block, which says who operates it")
+
+// Provision finds the configuration.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	block, err := setting.App(ctx, "oauth_console", h.Source)
+	if err != nil {
+		return err
+	}
+	of, is := block.(app)
+	if !is || of.Console() == nil {
+		return setting.At(errNoConsole, h.Source)
+	}
+	h.parts = of.Console()
+	h.parts.served.Store(true)
+	return nil
+}
+
+// ServeHTTP serves a page of the console. It decides by itself who is an operator: the gate before it may have been written by hand.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true) // a query holds names of people; the gate's audit line has the rest
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	requests.BoundBody(w, r)
+	v := &visit{parts: h.parts, w: w, r: r}
+	err := v.serve()
+	if err != nil {
+		v.refuse(err)
+	}
+	return nil
+}
+
+// Base is the path of the console.
+const Base = "/oauth/admin"
+
+// serve answers the request, once it is known who asks.
+func (v *visit) serve() error {
+	if !requests.IsNavigation(v.r) {
+		return requests.NotAVisit()
+	}
+	if err := requests.RefuseEarlyData(v.r); err != nil {
+		return err
+	}
+	if err := v.identify(); err != nil {
+		return err
+	}
+	path, below := strings.CutPrefix(v.r.URL.EscapedPath(), Base)
+	found, is := routes[path]
+	if !below || !is || !v.operator.everywhere && !found.inOrganisation {
+		return requests.Error{Status: http.StatusNotFound, Err: oauth.NewError(oauth.InvalidRequest, "path_unknown")}
+	}
+	v.place = found.place
+	switch v.r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodPost:
+		if found.form != nil {
+			break
+		}
+		fallthrough
+	default:
+		return requests.MethodNotAllowed(found.methods())
+	}
+	if found.form != nil {
+		return v.serveForm(found.form)
+	}
+	if found.file != nil {
+		return found.file(v)
+	}
+	page, err := found.read(v)
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, page)
+}
+
+// refuse answers with an error: a page of the console where it is known who asks.
+func (v *visit) refuse(err error) {
+	v.parts.Audit.Refused(v.r, "console request refused", err)
+	var refused *admin.Refusal
+	if errors.As(err, &refused) && v.operator.user != nil {
+		page := sheet{title: "console.refused.title", notices: []pages.ConsoleNotice{{Phrase: pages.Phrase{Text: refused.Error()}, Failed: true}}}
+		if refused.Status == http.StatusServiceUnavailable {
+			v.w.Header().Set("Retry-After", "2")
+			page.notices[0].Phrase = pages.Say("console.refused.unavailable")
+		}
+		if err = v.show(refused.Status, page); err == nil {
+			return
+		}
+	}
+	status := answers.SetStatusHeaders(v.w, err)
+	problem := pages.Problem{Code: answers.ProblemOf(status), RetryAfter: oauth.AsError(err).RetryAfter}
+	page := pages.Page(problem)
+	if d, is := errors.AsType[denied](err); is {
+		page = pages.Denied{User: d.user, SignOutURL: oauth.SignOutPath, SwitchURL: againURL(v.r.URL.RequestURI(), true)}
+	}
+	if err := v.write(status, page); err != nil {
+		answers.WriteError(v.w, v.r, err, "console")
+	}
+}
+
+// Interface guards.
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)
+
+// identify finds out who asks.
+func (v *visit) identify() error {
+	t, session := caller.Token(v.r), caller.KeptSession(v.r)
+	target := v.parts.target.Load()
+	switch {
+	case target == nil:
+		return oauth.Unavailable("not_started", nil)
+	case t == nil || session.IsEmpty() || t.IsServerToken(): // a token that a program sends opens nothing here
+		return oauth.NewError(oauth.AccessDenied, "session_missing").WithDescription("The console is for people who have signed in with a browser.")
+	case t.ACR() != oauth.TwoFactorACR:
+		return oauth.NewError(oauth.AccessDenied, "factor_missing").WithDescription("The console needs a sign-in with two factors.")
+	}
+	return v.become(target, t)
+}

@@ -1,0 +1,68 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+)
+
+// recentSignIn is how long after a sign-in an operator can change something.
+const recentSignIn = 15 * time.Minute
+
+// operator is who asks.
+type operator struct {
+	admin.Operator
+	user *store.User
+	// everywhere: the operator sees and changes everything. Otherwise only people of the user's organisation.
+	everywhere bool
+	// fresh: the sign-in is recent enough for changes.
+	fresh bool
+}
+
+// denied is the error of a request by a user who is no operator.
+type denied struct{ user string }
+
+func (denied) Error() string { return "the user is no operator" }
+
+func (denied) As(target any) bool {
+	if e, is := target.(**oauth.Error); is {
+		*e = oauth.NewError(oauth.AccessDenied, "role_missing")
+		return true
+	}
+	return false
+}
+
+// become makes the user of a token the operator, by what the user is now: the session may be older than a change of the role.
+func (v *visit) become(target *admin.Target, t *token.AccessToken) error {
+	self := admin.Operator{Target: target, UserID: t.Subject}
+	// The routes do not tell of roles that are no longer declared, so that the user comes from the registry.
+	user, _, err := admin.ReadAs[admin.User](v.r.Context(), self, admin.Ask{Route: admin.ShowUser, IDs: []string{t.Subject}})
+	if refused := (*admin.Refusal)(nil); errors.As(err, &refused) {
+		if refused.Status == http.StatusNotFound {
+			return denied{t.Subject}
+		}
+		return oauth.Unavailable("store_unavailable", err)
+	}
+	u := user.User
+	u.Role, u.Organisation = user.Role, user.Organisation
+	everywhere := slices.Contains(v.parts.Operators.Everywhere, u.Role)
+	inOrganisation := slices.Contains(v.parts.Operators.InOrganisation, u.Role) && u.Organisation != ""
+	if user.RoleUndeclared || cmp.Or(u.Status, store.UserActive) != store.UserActive || !everywhere && !inOrganisation {
+		return denied{cmp.Or(u.Name, u.Email, u.ID)}
+	}
+	age := v.parts.Now().Sub(t.AuthTime)
+	v.operator = operator{Operator: self, user: &u, everywhere: everywhere, fresh: !t.AuthTime.IsZero() && age < recentSignIn}
+	return nil
+}
+
+// manages reports whether the operator may give users a role, and change those who have it.
+func (o *operator) manages(role store.Role) bool {
+	return o.everywhere || o.Target.Issuer.Roles.Manages(o.user.Role, role)
+}

@@ -1,0 +1,47 @@
+package console
+
+// route is a page of the console.
+type route struct {
+	place string
+	// inOrganisation: operators of one organisation see it too.
+	inOrganisation bool
+	// One of these serves it: read a page that changes nothing, form one with a form, and file what is no page.
+	read func(*visit) (sheet, error)
+	form func(*visit) (*form, error)
+	file func(*visit) error
+}
+
+// methods returns the methods of the route, as in Allow.
+func (r route) methods() string {
+	if r.form != nil {
+		return "GET, HEAD, POST"
+	}
+	return "GET, HEAD"
+}
+
+// places are the sections of the console, in the order in which they are shown.
+var places = []struct{ name, path string }{
+	{"start", ""}, {"people", "/people"}, {"sessions", "/sessions"}, {"organisations", "/organisations"},
+}
+
+// routes are the pages by their path below Base.
+var routes map[string]route
+
+func init() { // a page refers to others by their routes
+	routes = map[string]route{
+		"":        {place: "start", inOrganisation: true, read: start},
+		againPath: {inOrganisation: true, file: again},
+
+		"/people":               {place: "people", inOrganisation: true, read: listPeople},
+		"/people/new":           {place: "people", inOrganisation: true, form: newPerson},
+		"/people/person":        {place: "people", inOrganisation: true, read: showPerson},
+		"/people/edit":          {place: "people", inOrganisation: true, form: editPerson},
+		"/people/act":           {place: "people", inOrganisation: true, form: actOn(personActions, nameOfPerson)},
+		"/sessions":             {place: "sessions", inOrganisation: true, read: listSessions},
+		"/sessions/act":         {place: "sessions", inOrganisation: true, form: actOn(sessionActions, whoseSessions)},
+		"/organisations/groups": {place: "organisations", form: changeGroups},
+		"/organisations":        {place: "organisations", read: listOrganisations},
+		"/organisations/new":    {place: "organisations", form: newOrganisation},
+		"/organisations/act":    {place: "organisations", form: actOn(organisationActions, idOfThing)},
+	}
+}
