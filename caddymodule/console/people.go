@@ -240,7 +240,7 @@ func sessionsOf(v *visit, u *admin.User) (pages.Block, error) {
 	list, err := v.sessions(url.Values{"user": {u.ID}}, func(s *admin.SessionOfAnybody) string {
 		return to("/people/act", "do", "end_session", "id", u.ID, "session", s.ID)
 	})
-	return pages.Block{Title: pages.Say("account.sessions"), Table: list}, err
+	return pages.Block{Title: pages.Say("console.session.title"), Table: list}, err
 }
 
 // personActions are the changes of a user that are asked about.
