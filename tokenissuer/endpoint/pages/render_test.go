@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -77,6 +78,9 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 			addFields(want, page.Fields)
 		case SignOut:
 			addFields(want, page.Fields)
+		case Console: // the gate asks for the same origin
+			consoleForms(t, page, out)
+			return
 		}
 		for _, form := range parse(t, out).all("form") {
 			if method, _ := attr(form, "method"); method != "post" || inside(form, "form") {
@@ -120,6 +124,35 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 	}
 }
 
+// consoleForms fails unless a page of the console has the forms that it should: searches are opened, and anything else is sent.
+func consoleForms(t *testing.T, page Console, out string) {
+	t.Helper()
+	var want, got []string
+	for _, b := range page.Blocks {
+		if b.Form != nil {
+			want = append(want, fmt.Sprint(map[bool]string{true: "get ", false: "post "}[b.Form.Get], len(b.Form.Fields)))
+		}
+	}
+	for _, form := range parse(t, out).all("form") {
+		method, _ := attr(form, "method")
+		fields, buttons := 0, 0
+		for n := range form.Descendants() {
+			if _, named := attr(n, "name"); named {
+				fields++
+			} else if n.Data == "button" && text(n) != "" {
+				buttons++
+			}
+		}
+		if buttons != 1 {
+			t.Errorf("a form with %d buttons", buttons)
+		}
+		got = append(got, fmt.Sprint(method, " ", fields))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("forms %q, want %q", got, want)
+	}
+}
+
 func addFields(to map[string]string, fields []Field) {
 	for _, f := range fields {
 		to[f.Name] = f.Value
@@ -129,13 +162,13 @@ func addFields(to map[string]string, fields []Field) {
 func TestInputsHaveLabels(t *testing.T) {
 	everyPage(t, func(t *testing.T, _ Page, out string) {
 		d := parse(t, out)
-		for _, n := range d.all("input") {
+		for _, n := range slices.Concat(d.all("input"), d.all("select"), d.all("textarea")) {
 			if kind, _ := attr(n, "type"); kind == "hidden" {
 				continue
 			}
 			id, _ := attr(n, "id")
 			if label := d.with("for", id); id == "" || label == nil || text(label) == "" {
-				t.Errorf("the input %q has no label", id)
+				t.Errorf("the field %q has no label", id)
 			}
 		}
 	})

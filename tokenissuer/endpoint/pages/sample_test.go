@@ -168,12 +168,64 @@ func samples(fill func(field string) string) map[string]Page {
 		"host shortened": AtHost{Code: Shortened, URL: "/x?" + fill("url")},
 		"front":          Front{AccountURL: fill("account"), SignOutURL: fill("sign out")},
 
+		"console":          consoleSample(fill, since),
+		"console search":   consoleSearch(fill),
+		"console failed":   consoleFailed(fill),
 		"denied":           Denied{User: fill("user"), Email: fill("email"), SwitchURL: "/oauth/sign_in?x=" + fill("url"), SignOutURL: "/oauth/sign_out"},
 		"denied nameless":  Denied{User: fill("user"), SwitchURL: "/oauth/sign_in", SignOutURL: "/oauth/sign_out"},
 		"problem":          Problem{Code: BadClient, Detail: fill("detail"), AccountURL: fill("account")},
 		"problem sign-out": Problem{Code: TwoSessions, SignOutURL: fill("sign out")},
 		"problem ends":     Problem{Code: Decided, AccountURL: fill("account")},
 	}
+}
+
+// consoleSample is a page of the console with every kind of block, and a form that changes something.
+func consoleSample(fill func(field string) string, at time.Time) Console {
+	url := "/oauth/admin/people/person?id=" + fill("url")
+	return Console{
+		Title: "console.person.title", About: fill("about"), SignOutURL: fill("sign out"), Operator: Viewer{User: fill("user"), Email: fill("email")},
+		Places:  []ConsoleLink{{Phrase: Say("console.place.start"), URL: "/oauth/admin"}, {Phrase: Say("console.place.people"), URL: "/oauth/admin/people", Current: true}},
+		Notices: []ConsoleNotice{{Phrase: Say("console.done")}, {Phrase: Say("console.form.now", "value", fill("value")), Link: &ConsoleLink{Phrase: Say("console.form.sign_in"), URL: url, NewTab: true}}},
+		Blocks: []Block{
+			{Words: []Phrase{Say("console.role.words"), Say("console.link.mailed", "address", fill("address"))}, Facts: []Fact{
+				{Name: Say("console.member.id"), Cells: []Cell{{Text: fill("code"), Code: true}, {Text: fill("text"), URL: url}, {Phrase: Say("console.none"), Tone: "quiet"}}},
+				{Name: Say("console.person.account_at", "provider", fill("provider")), Cells: []Cell{{At: at}, {Phrase: Phrase{Text: fill("own words")}, Tone: "bad"}}},
+			}},
+			{Title: Say("console.people.found"), Chart: &Chart{Title: Say("console.people.found"), Upper: Say("console.state.active"), Lower: Say("console.state.locked"), Bars: []Bar{{at, 3, 1}, {at.Add(time.Hour), 0, 7}}}, Table: &Table{
+				Head: []Phrase{Say("console.member.name"), Say("console.person.account_at", "provider", fill("provider"))}, NextURL: url,
+				Rows: []Row{{Cells: [][]Cell{{{Text: fill("name"), URL: url}}, {{At: at}, {Text: fill("text")}}}}, {Cells: [][]Cell{{{Text: fill("other")}}, nil}}},
+			}},
+			{Form: &ConsoleForm{Action: fill("action"), Submit: Say("console.save"), Fields: consoleFields(fill)}},
+			{Copied: []Copied{{Name: Say("console.link.link"), Text: fill("copied")}}, Links: []ConsoleLink{
+				{Phrase: Say("console.person.edit"), URL: url}, {Phrase: Say("console.do.remove"), URL: url, Danger: true},
+			}},
+		},
+	}
+}
+
+// consoleFields has a field of every kind.
+func consoleFields(fill func(field string) string) []ConsoleField {
+	return []ConsoleField{
+		{Name: "title", Kind: "text", Value: fill("title"), Label: Say("console.member.name"), Required: true, Fault: Phrase{Text: fill("fault")}, Now: Say("console.form.now", "value", fill("value"))},
+		{Name: "groups", Kind: "lines", Value: fill("lines"), Label: Say("console.member.groups"), Help: Say("console.member.groups.help")},
+		{Name: "password", Kind: "password", Label: Phrase{Text: fill("label")}, Hint: "new-password"},
+		{Name: "role", Kind: "choice", Label: Say("console.member.role"), Choices: []Choice{{Phrase: Say("console.none")}, {Value: fill("role"), Phrase: Phrase{Text: fill("role")}, Chosen: true}}},
+		{Name: "verified", Kind: "check", Value: "yes", Checked: true, Label: Say("console.member.email_verified")},
+		{Name: "version", Kind: "hidden", Value: fill("version")},
+	}
+}
+
+// consoleSearch is a page of the console with a search that finds nothing.
+func consoleSearch(fill func(field string) string) Console {
+	return Console{Title: "console.place.people", Operator: Viewer{User: fill("email"), Email: fill("email")}, Blocks: []Block{
+		{Form: &ConsoleForm{Get: true, Action: "/oauth/admin/people", Submit: Say("console.search"), Fields: consoleFields(fill)[:1]}},
+		{Title: Say("console.people.found"), Table: &Table{Head: []Phrase{Say("console.member.name")}, Empty: Say("console.people.none")}},
+	}}
+}
+
+// consoleFailed is a page of the console that changes nothing.
+func consoleFailed(fill func(field string) string) Console {
+	return Console{Title: "console.refused.title", Operator: Viewer{User: fill("user")}, Notices: []ConsoleNotice{{Phrase: Phrase{Text: fill("refusal")}, Failed: true}}}
 }
 
 // newToken returns the form for a token, with every unit of a lifetime.
