@@ -11,14 +11,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // ask asks the API for the operator. What an operator of one organisation may not ask is refused: people of others are not found, and
 // everything else is forbidden.
 func (o *operator) ask(ctx context.Context, a admin.Ask) (admin.Answer, error) {
-	if err := o.mayDoToSelf(a); err != nil {
+	if err := o.mayDoToSelf(ctx, a); err != nil {
 		return admin.Answer{}, err
 	}
 	if !o.everywhere {
@@ -39,22 +38,29 @@ func readAs[T any](ctx context.Context, o *operator, a admin.Ask) (content T, an
 
 var (
 	errForbidden = &admin.Refusal{Status: http.StatusForbidden, Err: errors.New("your role does not allow this")}
+	errNoStore   = &admin.Refusal{Status: http.StatusServiceUnavailable, Err: errors.New("the store cannot be reached")}
 	errNoUser    = &admin.Refusal{Status: http.StatusNotFound, Err: errors.New("there is no such user")}
 	errSelf      = &admin.Refusal{Status: http.StatusConflict, Err: errors.New("you cannot do this to yourself: ask another operator, or use `caddy oauth user`")}
 )
 
 // mayDoToSelf refuses changes by which an operator would lock herself out. So the last operator stays: only another one can remove her.
-func (o *operator) mayDoToSelf(a admin.Ask) error {
-	if len(a.IDs) == 0 || a.IDs[0] != o.UserID && a.IDs[0] != o.user.Email {
-		return nil
-	}
+func (o *operator) mayDoToSelf(ctx context.Context, a admin.Ask) error {
 	switch a.Route {
 	case admin.RemoveUser, admin.DisableUser, admin.LockUser, admin.SetRole, admin.RecoverUser, admin.RemoveFactors, admin.RemoveFactor, admin.SetPassword:
-		return errSelf
 	case admin.UpdateUser:
-		if changes, is := a.Body.(store.Patch); !is || changes.Has("role") || changes.Has("organisation") || changes.Has("status") {
-			return errSelf
+		if changes, is := a.Body.(store.Patch); is && !changes.Has("role") && !changes.Has("organisation") && !changes.Has("status") {
+			return nil
 		}
+	default:
+		return nil
+	}
+	if a.IDs[0] == o.UserID {
+		return errSelf
+	}
+	// An address has several spellings.
+	user, _, err := admin.ReadAs[admin.User](ctx, o.Operator, admin.Ask{Route: admin.ShowUser, IDs: a.IDs[:1]})
+	if err == nil && user.ID == o.UserID {
+		return errSelf
 	}
 	return nil
 }
@@ -121,14 +127,14 @@ func (o *operator) managed(ctx context.Context, id string) error {
 
 // managedSession refuses to end a session of a user whom the operator does not manage.
 func (o *operator) managedSession(ctx context.Context, id string) error {
-	if !o.Target.Node.Life.Enter() {
-		return oauth.Unavailable("shutting_down", nil)
+	if !o.Target.IsServing(ctx) || !o.Target.Node.Life.Enter() {
+		return errNoStore
 	}
 	family, err := o.Target.Issuer.Families.Living(ctx, id)
 	o.Target.Node.Life.Leave()
 	switch {
 	case err != nil:
-		return err
+		return &admin.Refusal{Status: http.StatusServiceUnavailable, Err: err}
 	case family == nil:
 		return errNoUser
 	}

@@ -195,13 +195,23 @@ func againURL(address string, another bool) string {
 // again leads on after a fresh sign-in, which the gate has asked for.
 func again(v *visit) error {
 	address := v.query("to")
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Path != Base && !strings.HasPrefix(u.Path, Base+"/") || strings.Contains(address, "\\") {
+	if !isPage(address) {
 		address = Base
 	}
 	v.w.Header()["Location"] = []string{address}
 	v.w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// isPage reports whether an address is that of a page of the console.
+func isPage(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.EscapedPath() != u.Path {
+		return false
+	}
+	path, below := strings.CutPrefix(u.Path, Base)
+	found, is := routes[path]
+	return below && is && found.file == nil
 }
 
 // withDone adds to an address that a change was made.
