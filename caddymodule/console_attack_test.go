@@ -1,0 +1,460 @@
+package caddymodule
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+)
+
+// consolePage is a page of the console, as its source lists it.
+type consolePage struct {
+	path string
+	// inOrganisation: operators of one organisation see it. changes: it has a form.
+	inOrganisation, changes bool
+}
+
+// consolePages returns all pages of the console, and the names of all changes that are asked about.
+func consolePages(t *testing.T) (pages []consolePage, actions []string) {
+	t.Helper()
+	files, err := filepath.Glob("console/*.go")
+	check(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		check(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			table, is := n.(*ast.CompositeLit)
+			if !is {
+				return true
+			}
+			of, is := table.Type.(*ast.MapType)
+			if !is {
+				return true
+			}
+			kind, _ := of.Value.(*ast.Ident)
+			for _, element := range table.Elts {
+				entry := element.(*ast.KeyValueExpr)
+				name := "/again" // a constant
+				if key, is := entry.Key.(*ast.BasicLit); is {
+					name, _ = strconv.Unquote(key.Value)
+				}
+				switch {
+				case kind == nil:
+				case kind.Name == "action":
+					actions = append(actions, name)
+				case kind.Name == "route":
+					p := consolePage{path: name}
+					for _, member := range entry.Value.(*ast.CompositeLit).Elts {
+						switch member.(*ast.KeyValueExpr).Key.(*ast.Ident).Name {
+						case "inOrganisation":
+							p.inOrganisation = true
+						case "form":
+							p.changes = true
+						}
+					}
+					pages = append(pages, p)
+				}
+			}
+			return true
+		})
+	}
+	if len(pages) < 12 || len(actions) < 12 {
+		t.Fatalf("only %d pages and %d actions", len(pages), len(actions))
+	}
+	return pages, actions
+}
+
+// targets returns the addresses of a page about a user: one for each action, where the page has actions.
+func (p consolePage) targets(actions []string, about url.Values) (list []string) {
+	if !strings.HasSuffix(p.path, "/act") {
+		return []string{"/oauth/admin" + p.path + "?" + about.Encode()}
+	}
+	for _, do := range actions {
+		query := maps.Clone(about)
+		query.Set("do", do)
+		list = append(list, "/oauth/admin"+p.path+"?"+query.Encode())
+	}
+	return list
+}
+
+// everyField is a form that changes whatever it can.
+var everyField = url.Values{
+	"name": {"Changed"}, "email": {"changed@acme.example"}, "user": {"changed@acme.example"}, "role": {"operator"}, "organisation": {"other"}, "groups": {"admins"},
+	"id": {"changed"}, "group": {"admins"}, "users": {"u-ada\nu-ben"}, "change": {"add"}, "email_verified": {"yes"}, "preferred_username": {"changed"}, "identities": {"keep"},
+	"status": {"disabled"}, "service": {"yes"}, "password": {"a password of hers"}, "mail": {"yes"}, "kind": {"web"}, "redirect_uris": {"https://evil.example/cb"}, "scopes": {"trusted"},
+}
+
+var sentByPage = []string{"Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+
+// snapshot returns what operators can change.
+func (s *consoleScene) snapshot() string {
+	s.t.Helper()
+	var b strings.Builder
+	for _, path := range []string{"/oauth/users", "/oauth/organisations", "/oauth/clients", "/oauth/keys", "/oauth/sessions?user=u-ada", "/oauth/sessions?user=u-ben", "/oauth/users/u-ben/factors"} {
+		b.WriteString(s.must(http.StatusOK, http.MethodGet, path, "") + "\n")
+	}
+	return b.String()
+}
+
+// tries asks for every page of the console, about a user, with a form where it takes one. Each answer is given to hold.
+func (s *consoleScene) tries(t *testing.T, about url.Values, send func(method, target, body string, headers ...string) answer, hold func(p consolePage, method, target string, a answer)) {
+	t.Helper()
+	pages, actions := consolePages(t)
+	for _, p := range pages {
+		for _, target := range p.targets(actions, about) {
+			hold(p, http.MethodGet, target, send(http.MethodGet, s.at("admin", target), "", navigation...))
+			hold(p, http.MethodPost, target, send(http.MethodPost, s.at("admin", target), everyField.Encode(), sentByPage...))
+		}
+	}
+}
+
+// leaks returns a name in an answer that only operators may see, or "".
+func leaks(a answer, names ...string) string {
+	for _, name := range append(names, `class="places"`) {
+		if strings.Contains(a.body, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// TestO65NobodyElseOpensThePagesOfTheConsole: every page and every change of the console, asked for by nobody, a member, an operator without her
+// second factor, one whose role was taken or who was disabled a moment ago, and with an operator's bearer token or personal access token →
+// no content, and nothing changes.
+func TestO65NobodyElseOpensThePagesOfTheConsole(t *testing.T) {
+	s := startConsole(t, "\t\torganisation acme", "\t\tpersonal_tokens {\n\t\t\tscopes public\n\t\t\troles operator\n\t\t}\n\t\torganisation acme")
+	for _, name := range []string{"otto", "dora", "gone"} {
+		s.ok("user", "add", "--id", "u-"+name, "--email", name+"@acme.example", "--role", "operator", "--password-hash", peopleHash())
+	}
+	s.signedIn(t, "ben@other.example")
+	member, once, was, disabled, removed := s.visitor(t), s.visitor(t), s.operator(t, "otto@acme.example"), s.operator(t, "dora@acme.example"), s.operator(t, "gone@acme.example")
+	if a, _ := member.walk(s.at("admin", "/oauth/admin"), "ben@other.example"); a.status == http.StatusOK && leaks(a) != "" {
+		t.Fatalf("a member is in: %s", a.body)
+	}
+	once.walk(s.at("admin", "/oauth/admin"), "olga@acme.example")
+	s.ok("user", "update", "u-otto", "--role", "member")
+	s.ok("user", "disable", "u-dora")
+	s.ok("user", "remove", "u-gone")
+	user := s.userNamed(t, "olga@acme.example")
+	bearer := s.issue(issuer.Grant{User: user, Scopes: []string{"public"}})
+	pat := printed(t, s.ok("pat", "add", "--user", "u-olga", "--name", "x", "--scope", "public"), "token")
+	with := func(token string) func(string, string, string, ...string) answer {
+		v := s.visitor(t)
+		return func(method, target, body string, headers ...string) answer {
+			return v.send(method, target, body, append([]string{"Authorization", "Bearer " + token}, headers...)...)
+		}
+	}
+	before := s.snapshot()
+	for _, test := range []struct {
+		name string
+		send func(method, target, body string, headers ...string) answer
+	}{
+		{"nobody", s.visitor(t).send}, {"a member", member.send}, {"an operator with a password only", once.send}, {"role taken", was.send},
+		{"disabled", disabled.send}, {"removed", removed.send}, {"bearer token", with(bearer)}, {"personal access token", with(pat)},
+		{"no token", with("x")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.tries(t, url.Values{"id": {"u-ada"}, "user": {"u-ada"}, "search": {"a"}, "to": {"/oauth/admin/people"}}, test.send, func(_ consolePage, method, target string, a answer) {
+				location := a.header.Get("Location")
+				if a.status < 300 || a.status >= 500 || strings.HasPrefix(location, "/oauth/admin") || method == http.MethodPost && a.status < 400 {
+					t.Errorf("%s %s: %d %s", method, target, a.status, location)
+				}
+				if name := leaks(a, "ada@acme.example", "Other Inc", "olga@acme.example"); name != "" && (name != "olga@acme.example" || test.name != "an operator with a password only") {
+					t.Errorf("%s %s tells of %s", method, target, name)
+				}
+			})
+			if now := s.snapshot(); now != before {
+				t.Errorf("changed:\n%s\nwas\n%s", now, before)
+			}
+		})
+	}
+}
+
+// TestO66AnOrganisationsOperatorReachesNobodyElse: every page and every change of the console, by an operator of one organisation, about a
+// person of another by id, by address and by session, and with form fields that no page offers → no word of that person, and nothing
+// changes.
+func TestO66AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
+	s := startConsole(t)
+	s.signedIn(t, "ben@other.example")
+	s.ok("user", "add", "--id", "u-boss", "--email", "boss@acme.example", "--name", "Boss", "--org", "acme", "--role", "operator", "--password-hash", peopleHash())
+	session := member(t, strings.TrimSuffix(strings.TrimPrefix(s.must(http.StatusOK, http.MethodGet, "/oauth/sessions?user=u-ben&limit=1", ""), "["), "]"), "id")
+	v := s.operator(t, "owen@acme.example")
+	before := s.snapshot()
+	for _, about := range []url.Values{
+		{"id": {"u-ben"}, "user": {"u-ben"}, "session": {session}, "organisation": {"other"}, "search": {"b"}, "client": {"gatehouse"}, "factor": {"f"}, "token": {"t"}},
+		{"id": {"ben@other.example"}, "user": {"BEN@other.example"}, "session": {session}, "group": {"engineering"}, "search": {"ben@other"}, "host": {"app.localhost"}},
+		{"id": {"u-olga"}, "user": {"u-olga"}, "search": {"olga"}, "role": {"operator"}},
+		{"id": {"gatehouse"}, "client": {"gatehouse"}, "provider": {"x"}, "kid": {"x"}, "event": {"user added"}},
+	} {
+		s.tries(t, about, v.send, func(p consolePage, method, target string, a answer) {
+			if name := leaks(answer{body: strings.NewReplacer(`class="places"`, "").Replace(a.body)}, "ben@other.example\"", "Ben", "olga@acme", "Olga", "Other Inc"); name != "" {
+				t.Errorf("%s %s tells of %s: %.600s", method, target, name, a.body)
+			}
+			if !p.inOrganisation && a.status != http.StatusNotFound {
+				t.Errorf("%s %s: %d", method, target, a.status)
+			}
+			if a.status >= 500 {
+				t.Errorf("%s %s: %d", method, target, a.status)
+			}
+		})
+		if now := s.snapshot(); now != before {
+			t.Fatalf("changed by %v:\n%s\nwas\n%s", about, now, before)
+		}
+	}
+	// What she may change, with more than the page offers.
+	edit := s.at("admin", "/oauth/admin/people/edit?id=u-ada")
+	_, fields := s.filled(t, v.navigate(edit))
+	for name, values := range map[string]url.Values{
+		"another's role": {"role": {"owner"}}, "the operator's role": {"role": {"operator"}}, "an unknown role": {"role": {"x"}},
+	} {
+		form := maps.Clone(fields)
+		maps.Copy(form, values)
+		if a := v.send(http.MethodPost, edit, form.Encode(), sentByPage...); a.status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	form := maps.Clone(fields)
+	maps.Copy(form, url.Values{"organisation": {"other"}, "groups": {"admins"}, "email_verified": {"yes"}, "status": {"disabled"}, "preferred_username": {"root"}, "name": {"Ada L"}})
+	if a := v.send(http.MethodPost, edit, form.Encode(), sentByPage...); a.status != http.StatusSeeOther {
+		t.Errorf("fields that were not offered: %d %s", a.status, a.body)
+	}
+	ada := s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", "")
+	for _, want := range []string{`"name":"Ada L"`, `"organisation":"acme"`, `"engineering"`} {
+		if !strings.Contains(ada, want) {
+			t.Errorf("%s is not in %s", want, ada)
+		}
+	}
+	if strings.Contains(ada, "root") || strings.Contains(ada, "admins") || strings.Contains(ada, `"email_verified":true`) {
+		t.Errorf("fields that were not offered: %s", ada)
+	}
+	for _, id := range []string{"u-boss", "boss@acme.example", "u-owen", "OWEN@acme.example"} { // of her organisation, with a role above hers, and herself
+		for _, do := range []string{"disable", "lock", "remove", "recover", "remove_factors"} {
+			if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do="+do+"&id="+url.QueryEscape(id)), "", sentByPage...); a.status != http.StatusForbidden && a.status != http.StatusConflict {
+				t.Errorf("%s %s: %d", do, id, a.status)
+			}
+		}
+	}
+	for name, form := range map[string]url.Values{
+		"somebody of another organisation": {"email": {"ben@other.example"}, "role": {"member"}},
+		"somebody with a role above hers":  {"email": {"new@acme.example"}, "role": {"operator"}},
+		"somebody of another, by id":       {"email": {"u-ben"}, "role": {"member"}},
+	} {
+		before := s.must(http.StatusOK, http.MethodGet, "/oauth/users", "")
+		a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/new"), form.Encode(), sentByPage...)
+		if a.status < 400 || a.status >= 500 || strings.Contains(a.body, "/oauth/link") || s.must(http.StatusOK, http.MethodGet, "/oauth/users", "") != before {
+			t.Errorf("inviting %s: %d %.800s", name, a.status, a.body)
+		}
+	}
+	if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/new"), url.Values{"email": {"new@acme.example"}, "role": {"member"}, "organisation": {"other"}, "groups": {"admins"}}.Encode(), sentByPage...); a.status != http.StatusOK {
+		t.Fatalf("inviting: %d %.1500s", a.status, a.body)
+	}
+	invited := s.must(http.StatusOK, http.MethodGet, "/oauth/users/new@acme.example", "")
+	if !strings.Contains(invited, `"organisation":"acme"`) || strings.Contains(invited, "admins") {
+		t.Errorf("invited %s", invited)
+	}
+}
+
+// filled returns the form of a page that changes something, with what it has filled in.
+func (s *consoleScene) filled(t *testing.T, a answer) (action string, fields url.Values) {
+	t.Helper()
+	fields = make(url.Values)
+	found, chosen := false, ""
+	for n := range nodes(t, page(a)) {
+		attributes := attributesOf(n)
+		switch n.Data {
+		case "form":
+			if found = attributes["method"] == "post"; found {
+				action = attributes["action"]
+			}
+		case "input", "textarea", "select":
+			_, checked := attributes["checked"]
+			if !found || attributes["type"] == "checkbox" && !checked {
+				continue
+			}
+			chosen = attributes["name"]
+			fields.Set(chosen, attributes["value"])
+			if n.Data == "textarea" && n.FirstChild != nil {
+				fields.Set(chosen, strings.TrimPrefix(n.FirstChild.Data, "\n"))
+			}
+		case "option":
+			if _, is := attributes["selected"]; is && found {
+				fields.Set(chosen, attributes["value"])
+			}
+		}
+	}
+	if action == "" {
+		t.Fatalf("no form in %d %s", a.status, a.body)
+	}
+	return action, fields
+}
+
+// TestO67FormsComeFromThePagesOfTheConsole: a form of another origin, of a neighbour of the same site, without Origin, by a script, in a frame
+// or of another media type, with the cookies of an operator who has just signed in → refused, and nothing changes; pages that cannot be
+// framed, read or kept, whether they show something or refuse.
+func TestO67FormsComeFromThePagesOfTheConsole(t *testing.T) {
+	s := startConsole(t)
+	v := s.operator(t, "olga@acme.example")
+	target := s.at("admin", "/oauth/admin/people/act?do=disable&id=u-ben")
+	before := s.snapshot()
+	for name, headers := range map[string][]string{
+		"nothing":                   {},
+		"another origin":            {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"},
+		"another origin only":       {"Origin", "https://evil.example"},
+		"a contradiction":           {"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"},
+		"two origins":               {"Origin", s.origin("admin"), "Origin", "https://evil.example"},
+		"a neighbour":               {"Origin", s.origin("wiki"), "Sec-Fetch-Site", "same-site"},
+		"the issuer":                {"Origin", s.origin("auth"), "Sec-Fetch-Site", "same-site"},
+		"a sandbox":                 {"Origin", "null", "Sec-Fetch-Site", "cross-site"},
+		"the address bar":           {"Sec-Fetch-Site", "none"},
+		"a script of the origin":    {"Origin", s.origin("admin"), "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"},
+		"a beacon of the origin":    {"Origin", s.origin("admin"), "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty"},
+		"a frame of the origin":     {"Origin", s.origin("admin"), "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"},
+		"JSON":                      append([]string{"Content-Type", "application/json"}, sentByPage[2:]...),
+		"plain text":                append([]string{"Content-Type", "text/plain"}, sentByPage[2:]...),
+		"early data, not yet known": append([]string{"Early-Data", "1"}, sentByPage...),
+	} {
+		if !slices.Contains(headers, "Content-Type") {
+			headers = append([]string{"Content-Type", urlEncoded}, headers...)
+		}
+		if a := v.send(http.MethodPost, target, "x=y", headers...); a.status < 400 || a.status >= 500 {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	for name, headers := range map[string][]string{
+		"script": {"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"},
+		"frame":  {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-origin"},
+		"image":  {"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "cross-site"},
+	} {
+		if a := v.send(http.MethodGet, s.at("admin", "/oauth/admin/people"), "", headers...); a.status < 400 || leaks(a, "ben@other.example") != "" {
+			t.Errorf("read by a %s: %d", name, a.status)
+		}
+	}
+	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "TRACE", "BREW"} {
+		if a := v.send(method, target, "", sentByPage[2:]...); a.status < 400 || a.status >= 600 || a.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d", method, a.status)
+		}
+	}
+	if now := s.snapshot(); now != before {
+		t.Fatalf("changed:\n%s\nwas\n%s", now, before)
+	}
+	member := s.visitor(t)
+	member.walk(s.at("admin", "/oauth/admin"), "ben@other.example")
+	for path, want := range map[string]int{"": 200, "/people?search=b": 200, "/people/person?id=u-ben": 200, "/people/person?id=nobody": 404, "/nothing": 404, "/people/act?do=disable&id=u-ben": 200} {
+		a := v.navigate(s.at("admin", "/oauth/admin"+path))
+		if a.status != want {
+			t.Errorf("%s: %d", path, a.status)
+		}
+		for name, want := range map[string]string{"Cross-Origin-Opener-Policy": "same-origin", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"} {
+			if got := a.header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+		policy := a.header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: the policy %q lacks %s", path, policy, part)
+			}
+		}
+		if strings.Contains(policy, "script-src") || strings.Contains(a.body, "<script") {
+			t.Errorf("%s has a script", path)
+		}
+	}
+	if a := v.send(http.MethodPost, target, "", sentByPage...); a.status != http.StatusSeeOther || s.snapshot() == before {
+		t.Errorf("her own form: %d %s", a.status, a.body)
+	}
+}
+
+// TestO68NoChangeIsLost: two operators edit one user → the second is shown what the first has saved beside what she typed, and saves both;
+// the operator edits, disables or removes herself → refused; ids that are no ids → not found, and nothing of them is markup; a form that was
+// sent with an old sign-in → what was typed is kept, and counts after another sign-in.
+func TestO68NoChangeIsLost(t *testing.T) {
+	s := startConsole(t)
+	v := s.operator(t, "olga@acme.example")
+	edit := s.at("admin", "/oauth/admin/people/edit?id=u-ada")
+	_, first := s.filled(t, v.navigate(edit))
+	second := maps.Clone(first)
+	first.Set("name", "Ada First")
+	if a := v.send(http.MethodPost, edit, first.Encode(), sentByPage...); a.status != http.StatusSeeOther {
+		t.Fatalf("the first: %d %s", a.status, a.body)
+	}
+	second.Set("name", "Ada Second")
+	second.Set("given_name", "Augusta")
+	a := v.send(http.MethodPost, edit, second.Encode(), sentByPage...)
+	_, shown := s.filled(t, a)
+	if a.status != http.StatusConflict || !strings.Contains(a.body, "Ada First") || shown.Get("name") != "Ada Second" || shown.Get("given_name") != "Augusta" {
+		t.Fatalf("the second: %d %v %s", a.status, shown, a.body)
+	}
+	if a := v.send(http.MethodPost, edit, shown.Encode(), sentByPage...); a.status != http.StatusSeeOther {
+		t.Fatalf("the second again: %d %s", a.status, a.body)
+	}
+	if ada := s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", ""); !strings.Contains(ada, `"Ada Second"`) || !strings.Contains(ada, `"Augusta"`) {
+		t.Errorf("saved: %s", ada)
+	}
+
+	before := s.snapshot()
+	for _, id := range []string{"u-olga", "olga@acme.example", "OLGA@ACME.example", " olga@acme.example "} {
+		for _, do := range []string{"disable", "lock", "remove", "recover", "remove_factors"} {
+			if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do="+do+"&id="+url.QueryEscape(id)), "", sentByPage...); a.status < 400 || a.status >= 500 {
+				t.Errorf("%s %s: %d", do, id, a.status)
+			}
+		}
+	}
+	pages, actions := consolePages(t)
+	for _, id := range []string{"../u-ada", "..", ".", "%2e%2e", "u-ada/../u-ben", "u-ada\x00", "\x00", strings.Repeat("a", 255), strings.Repeat("é", 20000), "\u202eada-u", "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' OR 1=1 --", "\xff\xfe", "u-ada?x=y", "u-ada#x", "a\r\nSet-Cookie: x=y", "{id}", "*"} {
+		about := url.Values{"id": {id}, "user": {id}, "session": {id}, "search": {id}, "group": {id}, "after": {id}, "client": {id}, "organisation": {id}, "factor": {id}, "token": {id}}
+		for _, p := range pages {
+			for i, target := range p.targets(actions, about) {
+				if i > 3 { // the same code answers all actions
+					break
+				}
+				a := v.navigate(s.at("admin", target))
+				if a.status >= 500 || strings.Contains(a.body, "<script>") || strings.Contains(a.body, "<img src=x") || a.header.Get("Set-Cookie") != "" {
+					t.Errorf("%s about %.40q: %d %.300s", p.path, id, a.status, a.body)
+				}
+				if p.changes && strings.HasSuffix(p.path, "/act") {
+					if a := v.send(http.MethodPost, s.at("admin", target), "", sentByPage...); a.status >= 500 {
+						t.Errorf("change at %s about %.40q: %d", p.path, id, a.status)
+					}
+				}
+			}
+		}
+	}
+	if now := s.snapshot(); now != before {
+		t.Errorf("changed:\n%s\nwas\n%s", now, before)
+	}
+
+	_, form := s.filled(t, v.navigate(edit))
+	(&factorScene{s.gatehouse, s.clock}).wait(16 * time.Minute)
+	form.Set("name", "Ada Typed")
+	old := s.snapshot()
+	a = v.send(http.MethodPost, edit, form.Encode(), sentByPage...)
+	_, kept := s.filled(t, a)
+	if a.status != http.StatusForbidden || kept.Get("name") != "Ada Typed" || !strings.Contains(a.body, `target="_blank"`) || s.snapshot() != old {
+		t.Fatalf("an old sign-in: %d %s", a.status, a.body)
+	}
+	again := s.at("admin", "/oauth/admin/again?to=%2Foauth%2Fadmin%2Fpeople")
+	p, at := v.walk(again, "olga@acme.example")
+	if phone, is := s.phones["olga@acme.example"]; is && strings.Contains(p.body, `name="code"`) {
+		p, at = v.sends(p, "code", (&factorScene{s.gatehouse, s.clock}).code(phone))
+	}
+	if p.status != http.StatusOK || at != s.at("admin", "/oauth/admin/people") {
+		t.Fatalf("signing in again: %d at %s: %.800s", p.status, at, p.body)
+	}
+	if a := v.send(http.MethodPost, edit, kept.Encode(), sentByPage...); a.status != http.StatusSeeOther || cmp.Or(a.header.Get("Location"), "") == "" {
+		t.Fatalf("sent again: %d %s", a.status, a.body)
+	}
+	if ada := s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", ""); !strings.Contains(ada, `"Ada Typed"`) {
+		t.Errorf("saved: %s", ada)
+	}
+}
