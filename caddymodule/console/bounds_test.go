@@ -61,8 +61,6 @@ func outcome(err error) string {
 	switch {
 	case errors.Is(err, errForbidden):
 		return "forbidden"
-	case errors.Is(err, errSelf):
-		return "self"
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		return "asked"
 	}
@@ -117,7 +115,6 @@ func TestO63WhatAnOrganisationsOperatorNamesIsBound(t *testing.T) {
 		{"an undeclared role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`"x"`)}}, "forbidden"},
 		{"the default role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`null`)}}, "forbidden"},
 		{"no text as a role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`["member"]`)}}, "forbidden"},
-		{"herself", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-owen"}, Body: store.Patch{"role": []byte(`"member"`)}}, "self"},
 		{"new without a role", admin.Ask{Route: admin.AddUser, Body: store.Patch{"email": []byte(`"x@acme.example"`)}}, "forbidden"},
 		{"new elsewhere", admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "organisation": []byte(`"other"`)}}, "forbidden"},
 		{"new service account", admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "service": []byte(`true`)}}, "forbidden"},

@@ -18,6 +18,8 @@ type form struct {
 	fields []pages.ConsoleField
 	submit pages.Phrase
 	danger bool
+	// cancel is the page to which a person goes who does not want the change; empty: none is offered.
+	cancel string
 	// reads: the form changes nothing, so that an old sign-in may send it.
 	reads bool
 	// send makes the change.
@@ -90,7 +92,7 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 func showForm(v *visit, status int, f *form) error {
 	page := f.sheet
 	page.blocks = append(page.blocks, pages.Block{Form: &pages.ConsoleForm{
-		Action: v.r.URL.RequestURI(), Fields: f.fields, Submit: f.submit, Danger: f.danger,
+		Action: v.r.URL.RequestURI(), Fields: f.fields, Submit: f.submit, Danger: f.danger, CancelURL: f.cancel,
 	}})
 	return v.show(status, page)
 }

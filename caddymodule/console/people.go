@@ -315,7 +315,7 @@ func newPerson(v *visit) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &form{sheet: sheet{title: "console.people.new"}, fields: fields, submit: pages.Say("console.people.invite")}
+	f := &form{sheet: sheet{title: "console.people.new"}, cancel: to("/people"), fields: fields, submit: pages.Say("console.people.invite")}
 	key := "console.people.new.words"
 	links := v.operator.Target.Registry.Links
 	switch {
@@ -369,7 +369,7 @@ func editPerson(v *visit) (*form, error) {
 	}
 	fields = append(fields, pages.ConsoleField{Name: "version", Kind: "hidden", Value: answer.Version})
 	return &form{
-		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, fields: fields, submit: pages.Say("console.save"),
+		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
 			p := patchOf(&u, values, names...)
 			if is := values.Get("email_verified") != ""; v.operator.everywhere && is != view.EmailVerified {

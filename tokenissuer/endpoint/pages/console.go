@@ -121,6 +121,8 @@ type ConsoleForm struct {
 	Fields []ConsoleField
 	Submit Phrase
 	Danger bool
+	// CancelURL is where a person goes who does not want to send it; empty: nowhere.
+	CancelURL string
 }
 
 // ConsoleField is a field of a form. Kind is text, lines, password, choice, check or hidden.
@@ -215,6 +217,9 @@ type consoleView struct{ view view }
 
 // Console returns what only pages of the console say.
 func (v view) Console() consoleView { return consoleView{v} }
+
+// Text returns a text.
+func (c consoleView) Text(key string) (string, error) { return c.view.Text(key) }
 
 // Moment formats a time.
 func (c consoleView) Moment(at time.Time) words.Moment { return c.view.Moment(at) }
