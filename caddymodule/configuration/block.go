@@ -266,7 +266,7 @@ type need struct {
 }
 
 // needsIssuer lists the settings that only an issuer for applications has.
-func (b *Block) needsIssuer() []need {
+func needsIssuer(b *Block) []need {
 	return []need{
 		{"audience", len(b.Audience) > 0}, {"tokens", b.Tokens != nil}, {"password_grant", b.PasswordGrant != nil}, {"pkce", b.PKCE != ""},
 		{"openid", b.OpenID != nil}, {"personal_tokens", b.PersonalTokens != nil}, {"session_scopes", len(b.SessionScopes) > 0}, {"scope", len(b.Scopes) > 0}, {"client", len(b.Clients) > 0},
@@ -279,7 +279,7 @@ func (b *Block) needsIssuer() []need {
 
 // checkGateOnly refuses settings that a gate for tokens of other issuers does not have.
 func (b *Block) checkGateOnly() error {
-	return refuse(&b.Sources, append(b.needsIssuer(), []need{
+	return refuse(&b.Sources, append(needsIssuer(b), []need{
 		{"sessions", b.Sessions != nil}, {"store", b.Store != nil}, {"keys", b.Keys != nil}, {"organisation", len(b.Organisations) > 0}, {"user", len(b.Users) > 0}, {"sign_in", b.SignIn != nil},
 		{"limits", b.Limits != nil}, {"pages", b.Pages != nil}, {"audit", b.Audit != nil}, {"revocation", b.Revocation != nil},
 	}...))
@@ -287,7 +287,7 @@ func (b *Block) checkGateOnly() error {
 
 // checkSessionsOnly refuses settings that need an issuer where people sign in only at providers.
 func (b *Block) checkSessionsOnly() error {
-	return refuse(&b.Sources, append(b.needsIssuer(), []need{
+	return refuse(&b.Sources, append(needsIssuer(b), []need{
 		{"ldap, for whose passwords our own page asks,", b.SignIn.hasDirectory()}, {"password, for which our own page asks,", b.SignIn.Password},
 		{"the password of a user, for which our own page asks,", havePasswords(b.Users)},
 	}...))

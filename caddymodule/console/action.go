@@ -58,9 +58,14 @@ func actOn(actions map[string]action, about func(*visit) (string, error)) func(*
 			}
 			asked.Query.Set(name, v.query(value))
 		}
+		var kept []string
+		for _, value := range a.backWith {
+			kept = append(kept, value, v.query(value))
+		}
+		back := to(a.back, kept...)
 		f := &form{
 			sheet:  sheet{title: "console.do." + name, about: named, blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.do." + name + ".words")}}}},
-			submit: pages.Say("console.do." + name), danger: a.danger,
+			submit: pages.Say("console.do." + name), danger: a.danger, cancel: back,
 		}
 		if a.fields != nil {
 			if f.fields, err = a.fields(v); err != nil {
@@ -84,11 +89,7 @@ func actOn(actions map[string]action, about func(*visit) (string, error)) func(*
 					return result{sheet: page}, nil
 				}
 			}
-			var query []string
-			for _, value := range a.backWith {
-				query = append(query, value, v.query(value))
-			}
-			return result{url: to(a.back, query...), done: true}, nil
+			return result{url: back, done: true}, nil
 		}
 		return f, nil
 	}

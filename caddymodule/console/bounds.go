@@ -18,7 +18,7 @@ import (
 // ask asks the API for the operator. What an operator of one organisation may not ask is refused: people of others are not found, and
 // everything else is forbidden.
 func (o *operator) ask(ctx context.Context, a admin.Ask) (admin.Answer, error) {
-	if err := o.mayDoToSelf(a); err != nil {
+	if err := o.mayDoToSelf(ctx, a); err != nil {
 		return admin.Answer{}, err
 	}
 	if !o.everywhere {
@@ -43,20 +43,23 @@ var (
 	errSelf      = &admin.Refusal{Status: http.StatusConflict, Err: errors.New("you cannot do this to yourself: ask another operator, or use `caddy oauth user`")}
 )
 
-// mayDoToSelf refuses changes by which an operator would lock herself out. So the last operator stays: only another one can remove her.
-func (o *operator) mayDoToSelf(a admin.Ask) error {
-	if len(a.IDs) == 0 || a.IDs[0] != o.UserID && a.IDs[0] != o.user.Email {
-		return nil
-	}
+// mayDoToSelf refuses changes by which an operator would lock herself out, however the address spells her. So the last operator stays: only
+// another one can remove her.
+func (o *operator) mayDoToSelf(ctx context.Context, a admin.Ask) error {
 	switch a.Route {
 	case admin.RemoveUser, admin.DisableUser, admin.LockUser, admin.SetRole, admin.RecoverUser, admin.RemoveFactors, admin.RemoveFactor, admin.SetPassword:
-		return errSelf
 	case admin.UpdateUser:
-		if changes, is := a.Body.(store.Patch); !is || changes.Has("role") || changes.Has("organisation") || changes.Has("status") {
-			return errSelf
+		if changes, is := a.Body.(store.Patch); is && !changes.Has("role") && !changes.Has("organisation") && !changes.Has("status") {
+			return nil
 		}
+	default:
+		return nil
 	}
-	return nil
+	user, _, err := admin.ReadAs[admin.User](ctx, o.Operator, admin.Ask{Route: admin.ShowUser, IDs: a.IDs[:1]})
+	if err == nil && user.ID == o.UserID {
+		err = errSelf
+	}
+	return err
 }
 
 // ownMembers are the members of people that an operator of one organisation may set. Not among them: the organisation; groups, which count

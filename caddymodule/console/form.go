@@ -18,6 +18,8 @@ type form struct {
 	fields []pages.ConsoleField
 	submit pages.Phrase
 	danger bool
+	// cancel is the page to which a person goes who does not want the change; empty: none is offered.
+	cancel string
 	// reads: the form changes nothing, so that an old sign-in may send it.
 	reads bool
 	// send makes the change.
@@ -40,9 +42,9 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 	}
 	if v.r.Method != http.MethodPost {
 		if !v.operator.fresh && !f.reads {
-			f.notices = append(f.notices, v.askAgain(false))
+			f.notices = append(f.notices, askAgain(v, false))
 		}
-		return v.showForm(http.StatusOK, f)
+		return showForm(v, http.StatusOK, f)
 	}
 	sent, err := requests.ParseForm(v.w, v.r)
 	if err != nil {
@@ -56,8 +58,8 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 		}
 	}
 	if !v.operator.fresh && !f.reads {
-		f.notices = append(f.notices, v.askAgain(true))
-		return v.showForm(http.StatusForbidden, f)
+		f.notices = append(f.notices, askAgain(v, true))
+		return showForm(v, http.StatusForbidden, f)
 	}
 	v.r = v.r.WithContext(context.WithoutCancel(v.r.Context())) // a change is recorded, whoever hangs up
 	done, err := f.send(values)
@@ -67,12 +69,12 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 	case errors.As(err, &wrong):
 		wrong.mark(f.fields)
 		f.notices = append(f.notices, pages.ConsoleNotice{Phrase: pages.Say("console.form.faults"), Failed: true})
-		return v.showForm(http.StatusBadRequest, f)
+		return showForm(v, http.StatusBadRequest, f)
 	case errors.As(err, &refused) && refused.Status == http.StatusPreconditionFailed:
-		return v.showChanged(build, sent)
+		return showChanged(v, build, sent)
 	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusNotFound:
 		f.notices = append(f.notices, pages.ConsoleNotice{Phrase: pages.Phrase{Text: refused.Error()}, Failed: true})
-		return v.showForm(refused.Status, f)
+		return showForm(v, refused.Status, f)
 	case err != nil:
 		return err
 	case done.sheet != nil:
@@ -87,17 +89,17 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 	return nil
 }
 
-func (v *visit) showForm(status int, f *form) error {
+func showForm(v *visit, status int, f *form) error {
 	page := f.sheet
 	page.blocks = append(page.blocks, pages.Block{Form: &pages.ConsoleForm{
-		Action: v.r.URL.RequestURI(), Fields: f.fields, Submit: f.submit, Danger: f.danger,
+		Action: v.r.URL.RequestURI(), Fields: f.fields, Submit: f.submit, Danger: f.danger, CancelURL: f.cancel,
 	}})
 	return v.show(status, page)
 }
 
 // showChanged shows the form again with what was typed, and beside each field what another operator has made of it since. The version in the
 // form is the new one, so that it can be sent again.
-func (v *visit) showChanged(build func(*visit) (*form, error), sent requests.Form) error {
+func showChanged(v *visit, build func(*visit) (*form, error), sent requests.Form) error {
 	f, err := build(v)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func (v *visit) showChanged(build func(*visit) (*form, error), sent requests.For
 		f.fields[i] = again
 	}
 	f.notices = append(f.notices, pages.ConsoleNotice{Phrase: pages.Say("console.form.changed"), Failed: true})
-	return v.showForm(http.StatusConflict, f)
+	return showForm(v, http.StatusConflict, f)
 }
 
 // typed returns a field with what was sent. A password is typed again.
@@ -173,7 +175,7 @@ func (f *fieldFault) mark(fields []pages.ConsoleField) {
 
 // askAgain says that the sign-in is too old for a change, and leads to another one. After a form was sent, that is in another tab, so that
 // what was typed is not lost.
-func (v *visit) askAgain(sent bool) pages.ConsoleNotice {
+func askAgain(v *visit, sent bool) pages.ConsoleNotice {
 	key := "console.form.again"
 	if sent {
 		key = "console.form.again_sent"

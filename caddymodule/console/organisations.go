@@ -12,7 +12,7 @@ import (
 const mostChoices = 200
 
 // organisationChoices returns the kind of the field for an organisation, with its choices.
-func (v *visit) organisationChoices(present string) (kind string, choices []pages.Choice, err error) {
+func organisationChoices(v *visit, present string) (kind string, choices []pages.Choice, err error) {
 	list, _, err := readAs[[]admin.Organisation](v.context(), &v.operator, admin.Ask{Route: admin.ListOrganisations})
 	if err != nil || len(list) > mostChoices {
 		return "text", nil, err

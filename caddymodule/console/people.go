@@ -28,7 +28,7 @@ func listPeople(v *visit) (sheet, error) {
 	for _, u := range users {
 		list.Rows = append(list.Rows, pages.Row{Cells: [][]pages.Cell{
 			{link(cmp.Or(u.Name, u.Email, u.ID), to("/people/person", "id", u.ID))}, {text(u.Email)}, {{Phrase: v.role(u.Role)}},
-			cells(text(u.Organisation)), v.stateOf(&u),
+			cells(text(u.Organisation)), stateOf(v, &u),
 		}})
 	}
 	roles := []pages.Choice{{Phrase: pages.Say("console.any")}}
@@ -58,7 +58,7 @@ func listPeople(v *visit) (sheet, error) {
 }
 
 // stateOf returns the state of a user in words.
-func (v *visit) stateOf(u *admin.User) []pages.Cell {
+func stateOf(v *visit, u *admin.User) []pages.Cell {
 	state := string(cmp.Or(u.Status, store.UserActive))
 	tone := ""
 	switch {
@@ -77,14 +77,14 @@ func (v *visit) stateOf(u *admin.User) []pages.Cell {
 	return list
 }
 
-// person returns the user whom the address names.
-func (v *visit) person() (admin.User, admin.Answer, error) {
+// personAsked returns the user whom the address names.
+func personAsked(v *visit) (admin.User, admin.Answer, error) {
 	return readAs[admin.User](v.context(), &v.operator, admin.Ask{Route: admin.ShowUser, IDs: []string{v.query("id")}})
 }
 
 // nameOfPerson returns the name of the user whom the address names.
 func nameOfPerson(v *visit) (string, error) {
-	u, _, err := v.person()
+	u, _, err := personAsked(v)
 	return nameOf(&u), err
 }
 
@@ -98,12 +98,12 @@ func nameOf(u *admin.User) string {
 
 // showPerson shows a user: members, factors, sessions and tokens.
 func showPerson(v *visit) (sheet, error) {
-	u, _, err := v.person()
+	u, _, err := personAsked(v)
 	if err != nil {
 		return sheet{}, err
 	}
 	s := sheet{title: "console.person.title", about: nameOf(&u)}
-	s.blocks = append(s.blocks, v.factsOf(&u), v.actionsOn(&u))
+	s.blocks = append(s.blocks, factsOf(v, &u), actionsOn(v, &u))
 	for _, part := range []func(*visit, *admin.User) (pages.Block, error){factorsOf, sessionsOf, personalTokensOf} {
 		block, err := part(v, &u)
 		if err != nil {
@@ -116,11 +116,11 @@ func showPerson(v *visit) (sheet, error) {
 	return s, nil
 }
 
-func (v *visit) factsOf(u *admin.User) pages.Block {
+func factsOf(v *visit, u *admin.User) pages.Block {
 	facts := []pages.Fact{
 		{Name: pages.Say("console.member.id"), Cells: cells(code(u.ID))},
-		{Name: pages.Say("console.person.state"), Cells: v.stateOf(u)},
-		{Name: pages.Say("console.member.email"), Cells: v.addressOf(u)},
+		{Name: pages.Say("console.person.state"), Cells: stateOf(v, u)},
+		{Name: pages.Say("console.member.email"), Cells: addressOf(v, u)},
 		{Name: pages.Say("console.member.role"), Cells: cells(pages.Cell{Phrase: v.role(u.Role)})},
 	}
 	if u.RoleUndeclared {
@@ -147,7 +147,7 @@ func (v *visit) factsOf(u *admin.User) pages.Block {
 }
 
 // addressOf returns the address of a user, and whether it is verified.
-func (v *visit) addressOf(u *admin.User) []pages.Cell {
+func addressOf(v *visit, u *admin.User) []pages.Cell {
 	if u.Email == "" {
 		return cells(phrase("console.none"))
 	}
@@ -159,7 +159,7 @@ func (v *visit) addressOf(u *admin.User) []pages.Cell {
 }
 
 // actionsOn returns what the operator can do about a user.
-func (v *visit) actionsOn(u *admin.User) pages.Block {
+func actionsOn(v *visit, u *admin.User) pages.Block {
 	var links []pages.ConsoleLink
 	act := func(name string, danger bool) {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
@@ -241,7 +241,7 @@ func sessionsOf(v *visit, u *admin.User) (pages.Block, error) {
 	list, err := v.sessions(url.Values{"user": {u.ID}}, func(s *admin.SessionOfAnybody) string {
 		return to("/people/act", "do", "end_session", "id", u.ID, "session", s.ID)
 	})
-	return pages.Block{Title: pages.Say("account.sessions"), Table: list}, err
+	return pages.Block{Title: pages.Say("console.session.title"), Table: list}, err
 }
 
 // personActions are the changes of a user that are asked about.
@@ -288,7 +288,7 @@ func shownLink(v *visit, a admin.Answer) *sheet {
 var personMembers = []string{"name", "email", "role", "organisation", "groups", "given_name", "family_name", "preferred_username", "locale", "zoneinfo", "phone_number"}
 
 // fieldsOfPerson returns the fields that the operator may change.
-func (v *visit) fieldsOfPerson(u *store.User) (fields []pages.ConsoleField, names []string, err error) {
+func fieldsOfPerson(v *visit, u *store.User) (fields []pages.ConsoleField, names []string, err error) {
 	names = personMembers
 	if !v.operator.everywhere {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(ownMembers, name) })
@@ -299,7 +299,7 @@ func (v *visit) fieldsOfPerson(u *store.User) (fields []pages.ConsoleField, name
 		case "role":
 			fields[i].Kind, fields[i].Choices = "choice", v.roleChoices(u.Role)
 		case "organisation":
-			if fields[i].Kind, fields[i].Choices, err = v.organisationChoices(u.Organisation); err != nil {
+			if fields[i].Kind, fields[i].Choices, err = organisationChoices(v, u.Organisation); err != nil {
 				return nil, nil, err
 			}
 		case "email":
@@ -312,11 +312,11 @@ func (v *visit) fieldsOfPerson(u *store.User) (fields []pages.ConsoleField, name
 // newPerson invites a person, or adds one.
 func newPerson(v *visit) (*form, error) {
 	fresh := &store.User{Role: v.operator.Target.Issuer.Roles.Default()}
-	fields, names, err := v.fieldsOfPerson(fresh)
+	fields, names, err := fieldsOfPerson(v, fresh)
 	if err != nil {
 		return nil, err
 	}
-	f := &form{sheet: sheet{title: "console.people.new"}, fields: fields, submit: pages.Say("console.people.invite")}
+	f := &form{sheet: sheet{title: "console.people.new"}, cancel: to("/people"), fields: fields, submit: pages.Say("console.people.invite")}
 	key := "console.people.new.words"
 	links := v.operator.Target.Registry.Links
 	switch {
@@ -349,13 +349,13 @@ func newPerson(v *visit) (*form, error) {
 
 // editPerson changes the members of a user.
 func editPerson(v *visit) (*form, error) {
-	view, answer, err := v.person()
+	view, answer, err := personAsked(v)
 	if err != nil {
 		return nil, err
 	}
 	u := view.User
 	u.Role, u.Organisation = view.Role, view.Organisation
-	fields, names, err := v.fieldsOfPerson(&u)
+	fields, names, err := fieldsOfPerson(v, &u)
 	if err != nil {
 		return nil, err
 	}
@@ -370,7 +370,7 @@ func editPerson(v *visit) (*form, error) {
 	}
 	fields = append(fields, pages.ConsoleField{Name: "version", Kind: "hidden", Value: answer.Version})
 	return &form{
-		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, fields: fields, submit: pages.Say("console.save"),
+		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
 			p := patchOf(&u, values, names...)
 			if is := values.Get("email_verified") != ""; v.operator.everywhere && is != view.EmailVerified {

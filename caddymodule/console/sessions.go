@@ -18,7 +18,7 @@ func (v *visit) sessions(query url.Values, end func(*admin.SessionOfAnybody) str
 	query.Del("limit")
 	list := &pages.Table{
 		Head:  heads("console.session.who", "console.session.what", "console.session.since", "console.last_used", "console.do"),
-		Empty: pages.Say("account.no_sessions"), NextURL: v.next("/sessions", query, answer.After),
+		Empty: pages.Say("console.session.none"), NextURL: v.next("/sessions", query, answer.After),
 	}
 	for _, s := range found {
 		what := cells(pages.Cell{Phrase: pages.Say(sessionKinds[s.Kind])})
@@ -60,7 +60,7 @@ func listSessions(v *visit) (sheet, error) {
 	if err != nil {
 		return s, err
 	}
-	block := pages.Block{Title: pages.Say("account.sessions"), Table: list}
+	block := pages.Block{Title: pages.Say("console.session.title"), Table: list}
 	switch {
 	case query.Get("user") != "":
 		block.Links = []pages.ConsoleLink{{Phrase: pages.Say("console.do.end_sessions"), URL: to("/sessions/act", "do", "end_sessions", "user", query.Get("user")), Danger: true}}

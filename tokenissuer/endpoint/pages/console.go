@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
 // Console is a page of the operator's console. It is made of blocks, whose texts are the keys `console.*`.
@@ -121,6 +123,8 @@ type ConsoleForm struct {
 	Fields []ConsoleField
 	Submit Phrase
 	Danger bool
+	// CancelURL is where a person goes who does not want to send it; empty: nowhere.
+	CancelURL string
 }
 
 // ConsoleField is a field of a form. Kind is text, lines, password, choice, check or hidden.
@@ -210,6 +214,18 @@ func (c Chart) Total() (sum Bar) {
 	return sum
 }
 
+// consoleView are the words of a page of the console in its language.
+type consoleView struct{ view view }
+
+// Console returns what only pages of the console say.
+func (v view) Console() consoleView { return consoleView{v} }
+
+// Text returns a text.
+func (c consoleView) Text(key string) (string, error) { return c.view.Text(key) }
+
+// Moment formats a time.
+func (c consoleView) Moment(at time.Time) words.Moment { return c.view.Moment(at) }
+
 // Piece is a part of a phrase: words, or a value, which is set apart.
 type Piece struct {
 	Text  string
@@ -217,11 +233,11 @@ type Piece struct {
 }
 
 // Pieces returns the parts of a phrase in the page's language.
-func (v view) Pieces(p Phrase) ([]Piece, error) {
+func (c consoleView) Pieces(p Phrase) ([]Piece, error) {
 	if p.Key == "" {
 		return []Piece{{Text: p.Text, Value: true}}, nil
 	}
-	text, err := v.Text(p.Key)
+	text, err := c.view.Text(p.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -243,8 +259,8 @@ func (v view) Pieces(p Phrase) ([]Piece, error) {
 }
 
 // Spoken returns a phrase as plain text, for attributes.
-func (v view) Spoken(p Phrase) (string, error) {
-	pieces, err := v.Pieces(p)
+func (c consoleView) Spoken(p Phrase) (string, error) {
+	pieces, err := c.Pieces(p)
 	var b strings.Builder
 	for _, piece := range pieces {
 		b.WriteString(piece.Text)
@@ -258,15 +274,15 @@ func (c Copied) Lines() int { return min(12, 1+strings.Count(c.Text, "\n")+len(c
 // The parts of a page, with the view that has their words.
 type (
 	viewedCells struct {
-		View  view
+		View  consoleView
 		Cells []Cell
 	}
 	viewedCell struct {
-		View view
+		View consoleView
 		Cell Cell
 	}
 	viewedForm struct {
-		View view
+		View consoleView
 		// Number distinguishes the forms of a page.
 		Number int
 		Form   ConsoleForm
@@ -278,9 +294,11 @@ type (
 )
 
 // With, Of and FormOf hand parts of a page to a template.
-func (v view) With(cells []Cell) viewedCells                  { return viewedCells{v, cells} }
-func (v view) Of(cell Cell) viewedCell                        { return viewedCell{v, cell} }
-func (v view) FormOf(number int, form ConsoleForm) viewedForm { return viewedForm{v, number, form} }
+func (c consoleView) With(cells []Cell) viewedCells { return viewedCells{c, cells} }
+func (c consoleView) Of(cell Cell) viewedCell       { return viewedCell{c, cell} }
+func (c consoleView) FormOf(number int, form ConsoleForm) viewedForm {
+	return viewedForm{c, number, form}
+}
 
 // Describe returns the ids of what is said about a field.
 func (f viewedForm) Describe(id string, field ConsoleField) described {
