@@ -55,7 +55,8 @@ type Client struct {
 	Secrets    []ClientSecret     `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
-	// Provider is there in the answer to a registration for OpenID Connect.
+	// Provider is what the application has to know of the issuer. It is there in the answer to a registration for OpenID Connect, and where
+	// one client is shown.
 	Provider *OpenIDProvider `json:"provider,omitzero"`
 	// Warning is there in the answer to a change that was made and does not work yet.
 	Warning string `json:"warning,omitzero"`
@@ -125,7 +126,9 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, versioned{viewOf(client), versionOfClient(client)}, nil
+	view := viewOf(client)
+	view.Provider, err = t.provider()
+	return http.StatusOK, versioned{view, versionOfClient(client)}, err
 }
 
 // addClient takes the members of a client, its id, and openid: that registers an application that signs people in by OpenID Connect, and adds

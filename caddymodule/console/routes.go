@@ -22,6 +22,7 @@ func (r route) methods() string {
 // places are the sections of the console, in the order in which they are shown.
 var places = []struct{ name, path string }{
 	{"start", ""}, {"people", "/people"}, {"sessions", "/sessions"}, {"organisations", "/organisations"},
+	{"applications", "/applications"}, {"tokens", "/tokens"},
 }
 
 // routes are the pages by their path below Base.
@@ -43,5 +44,14 @@ func init() { // a page refers to others by their routes
 		"/organisations":        {place: "organisations", read: listOrganisations},
 		"/organisations/new":    {place: "organisations", form: newOrganisation},
 		"/organisations/act":    {place: "organisations", form: actOn(organisationActions, idOfThing)},
+
+		"/applications":             {place: "applications", read: listApplications},
+		"/applications/application": {place: "applications", read: showApplication},
+		"/applications/new":         {place: "applications", read: chooseKind},
+		"/applications/add":         {place: "applications", form: newApplication},
+		"/applications/edit":        {place: "applications", form: editApplication},
+		"/applications/act":         {place: "applications", form: actOn(applicationActions, nameOfApplication)},
+		"/tokens":                   {place: "tokens", form: explainToken},
+		"/tokens/act":               {place: "tokens", form: actOn(tokenActions, idOfThing)},
 	}
 }
