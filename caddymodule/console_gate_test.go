@@ -243,7 +243,8 @@ func TestO44WhereTheConsoleIsServed(t *testing.T) {
 		"nowhere":               {"http://admin.localhost:TCPPORT {\n\toauth_console\n}\n", "", "no site has oauth_console, so nobody can open the console"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			site := strings.NewReplacer("limits {", consoleBlock, "http://wiki.localhost", "http://admin.localhost:TCPPORT {\n\toauth_console\n}\nhttp://wiki.localhost").Replace(hostsSite)
+			declared := hostsSite[strings.Index(hostsSite, "\t\tuser u-ada"):strings.Index(hostsSite, "\t}\n}\nhttp://auth")]
+			site := strings.NewReplacer("limits {", consoleBlock, declared, "", "http://wiki.localhost", "http://admin.localhost:TCPPORT {\n\toauth_console\n}\nhttp://wiki.localhost").Replace(hostsSite)
 			if test.from != "" {
 				site = strings.Replace(site, test.from, test.to, 1)
 			}
