@@ -119,7 +119,8 @@ func (a *App) Start() error {
 		return fmt.Errorf("oauth: %w", err)
 	}
 	a.others.start(a.guarded.ctx.Storage())
-	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded), a.about(), newRechecks(a.service, a.others)}
+	m := &mailer{service: a.service}
+	a.starting = &starting{a.service, newTarget(a.service, a.others, a.guarded, m), a.about(), newRechecks(a.service, a.others), m}
 	a.console.Serve(a.starting.target)
 	if err := a.starting.start(); err != nil {
 		return fmt.Errorf("oauth: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -34,16 +35,20 @@ func newPost(s *service) *mail.Post {
 }
 
 // mailer sends the letters of a configuration.
-type mailer struct{ service *service }
+type mailer struct {
+	service *service
+	// health is how the mail server has answered.
+	health signin.Health
+}
 
 // writer writes letters as the pages of the configuration are written.
-func (m mailer) writer() mail.Writer {
+func (m *mailer) writer() mail.Writer {
 	s := m.service
 	return mail.Writer{Words: s.settings.Pages.Catalogues, Brand: s.settings.Pages.Brand(), AccountURL: s.issuer.URL + "/oauth/account"}
 }
 
 // run sends letters, from the time at which the issuer has its store until the configuration ends.
-func (m mailer) run() {
+func (m *mailer) run() {
 	s := m.service
 	select {
 	case <-s.life.ctx.Done():
@@ -61,8 +66,14 @@ func (m mailer) run() {
 
 // record counts an attempt to send a letter and logs it. Of several failures of one letter, the first and the last have a level that is
 // logged by default. The recipient is not named.
-func (m mailer) record(r mail.Result) {
+func (m *mailer) record(r mail.Result) {
 	mailsSent.WithLabelValues(string(r.Kind), string(r.Outcome)).Inc()
+	switch r.Outcome { // what the server refuses or the store has damaged is the fault of one letter
+	case mail.Sent:
+		m.health.Note(m.service.node.StoreTime(), nil)
+	case mail.Failed, mail.GivenUp:
+		m.health.Note(m.service.node.StoreTime(), r.Err)
+	}
 	level, message := zapcore.WarnLevel, "mail not sent"
 	switch {
 	case r.Outcome == mail.Sent:
@@ -78,7 +89,7 @@ func (m mailer) record(r mail.Result) {
 }
 
 // sendTest sends a letter at once, past the queue.
-func (m mailer) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
+func (m *mailer) sendTest(ctx context.Context, to string) (admin.MailTest, error) {
 	if err := mail.CheckAddress(to); err != nil {
 		return admin.MailTest{}, store.InvalidInput(err)
 	}

@@ -31,6 +31,7 @@ type starting struct {
 	about   []zap.Field // for the line in the log
 	// rechecks ask providers what has become of their people.
 	rechecks []*recheck
+	mailer   *mailer
 }
 
 // start opens the node and begins to serve. It returns no error when a database server cannot be reached: beginLater goes on then.
@@ -67,7 +68,7 @@ func (s *starting) start() error {
 		n.Life.Go(r.run)
 	}
 	if s.service.settings.Mail != nil {
-		n.Life.Go(mailer{s.service}.run)
+		n.Life.Go(s.mailer.run)
 	}
 	if s.service.issues() {
 		n.Life.Go(s.service.removeUnusedClients)

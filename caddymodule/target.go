@@ -9,10 +9,11 @@ import (
 )
 
 // newTarget returns what the admin API needs of a configuration.
-func newTarget(s *service, o *others, g *guarded) *admin.Target {
+func newTarget(s *service, o *others, g *guarded, m *mailer) *admin.Target {
 	t := &admin.Target{
 		Logger: s.logger, Unreadiness: s.unreadiness, OpenStreams: gate.OpenStreams,
-		Routes: func() []coverage.Route { return g.found.Load().Routes },
+		Routes: func() []coverage.Route { return g.found.Load().Routes }, Warnings: func() []string { return g.found.Load().Warnings },
+		Version: version(),
 	}
 	for _, other := range o.trusted {
 		t.Trusted = append(t.Trusted, admin.TrustedIssuer{
@@ -29,7 +30,7 @@ func newTarget(s *service, o *others, g *guarded) *admin.Target {
 		CountMinted:    func() { tokensIssued.WithLabelValues(byOperator).Inc() },
 	}
 	if s.settings.Mail != nil {
-		t.SendTestMail = mailer{s}.sendTest
+		t.SendTestMail, t.MailState = m.sendTest, m.health.State
 	}
 	origins := g.found.Load().Hosts
 	if s.issues() {

@@ -68,7 +68,7 @@ func kinds() []kind {
 		{"client", onTokens, clientOperations}, {"organisation", onIssuer, organisationOperations}, {"user", onIssuer, userOperations}, {"user or factor", onIssuer, factorOperations},
 		{"user", onTokens, linkOperations}, {"session, user or client", onIssuer, sessionOperations}, {"user", onIssuer, importOperations},
 		{"client", onIssuer, revocationOperations}, {"client", onTokens, tokenOperations}, {"signing key", onTokens, keyOperations},
-		{"store", onIssuer, backupOperations}, {"user", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
+		{"store", onIssuer, backupOperations}, {"user or event", onIssuer, auditOperations}, {"personal access token or user", onTokens, personalTokenOperations},
 	}
 }
 

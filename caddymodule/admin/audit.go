@@ -1,13 +1,16 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -22,6 +25,9 @@ import (
 // auditOperations are not audited themselves.
 var auditOperations = map[Route]operation{
 	ListAudit: shows[[]AuditEvent]("Lists the kept events of the audit log, newest first", bare(onAudit(listAudit))).by(reflect.TypeFor[auditQuery]()),
+	ShowAudit: shows[AuditEvent]("Shows a kept event of the audit log", bare(onAudit(showAudit))),
+	CountAudit: shows[[]AuditCount]("Counts the kept events of the audit log by the hour, the oldest first", bare(onAudit(countAudit))).
+		by(reflect.TypeFor[auditCountQuery]()),
 	ExportAudit: writes[AuditEvent]("Writes the kept events of the audit log, one a line, newest first", bare(onAudit(exportAudit))).
 		by(reflect.TypeFor[auditExport]()),
 }
@@ -61,6 +67,17 @@ func viewOfEvent(e store.AuditEvent) AuditEvent {
 // formatKey formats the key of an event.
 func formatKey(k store.AuditKey) string {
 	return strconv.FormatInt(k.At.UnixMicro(), 36) + "." + strconv.FormatInt(k.ID, 36)
+}
+
+// parseKey reads what formatKey has written.
+func parseKey(text string) (k store.AuditKey, err error) {
+	at, id, _ := strings.Cut(text, ".")
+	micro, err := strconv.ParseInt(at, 36, 64)
+	if err == nil {
+		k.At = time.UnixMicro(micro).UTC()
+		k.ID, err = strconv.ParseInt(id, 36, 64)
+	}
+	return k, err
 }
 
 // auditFilter are the members of a query of the audit log.
@@ -152,6 +169,63 @@ func listAudit(t *Target, r *http.Request) (int, any, error) {
 	events, following, err := t.Node.Store().Audit.AuditEvents(r.Context(), filter, before, limit)
 	status, views, err := listed(events, err, viewOfEvent)
 	return status, page{views, next(r, following)}, err
+}
+
+// showAudit shows one event: the newest one before the next key.
+func showAudit(t *Target, r *http.Request) (int, any, error) {
+	key, err := parseKey(r.PathValue("id"))
+	if err != nil || key.ID <= 0 || key.ID == math.MaxInt64 {
+		return 0, nil, store.ErrNotFound
+	}
+	next := store.AuditKey{At: key.At, ID: key.ID + 1}
+	events, _, err := t.Node.Store().Audit.AuditEvents(r.Context(), store.AuditFilter{Since: key.At}, next, 1)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(events) == 0 || events[0].Key.ID != key.ID:
+		return 0, nil, store.ErrNotFound
+	}
+	return http.StatusOK, viewOfEvent(events[0]), nil
+}
+
+// auditCountQuery asks for numbers of events.
+type auditCountQuery struct {
+	Event string `json:"event" help:"With this message; it is needed"`
+	Hours int    `json:"hours" help:"Of how many hours, the one that has begun included, 1 to 168 (default: 24)"`
+}
+
+// AuditCount is how many events there were in the hour from a time on.
+type AuditCount struct {
+	Hour   time.Time `json:"hour"`
+	Events int       `json:"events"`
+	// AtLeast: there may be more. Of each hour, the first events are counted.
+	AtLeast bool `json:"at_least,omitzero"`
+}
+
+// mostCounted bounds how many events of an hour are counted.
+const mostCounted, maxHours = 1000, 168
+
+func countAudit(t *Target, r *http.Request) (int, any, error) {
+	asked, err := queryOf[auditCountQuery](r)
+	hours := cmp.Or(asked.Hours, 24)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case asked.Event == "":
+		return 0, nil, store.InvalidInput(errors.New("event: say which events are counted"))
+	case hours > maxHours:
+		return 0, nil, store.InvalidInput(fmt.Errorf("hours: use 1 to %d", maxHours))
+	}
+	first := t.Node.StoreTime().UTC().Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)
+	counted, err := t.Node.Store().Audit.CountAuditEvents(r.Context(), auditlog.Bounded(asked.Event), first, time.Hour, hours, mostCounted)
+	if err != nil {
+		return 0, nil, err
+	}
+	counts := make([]AuditCount, len(counted))
+	for i, n := range counted {
+		counts[i] = AuditCount{first.Add(time.Duration(i) * time.Hour), n, n == mostCounted}
+	}
+	return http.StatusOK, counts, nil
 }
 
 // exportAudit writes events as JSON lines, newest first, page by page: each page is a step of its own, and whatever their number, only one

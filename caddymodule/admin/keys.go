@@ -28,18 +28,29 @@ type Key struct {
 	State      keys.State      `json:"state"`
 	CreatedAt  time.Time       `json:"created_at"`
 	ActiveFrom time.Time       `json:"active_from"`
-	RevokedAt  time.Time       `json:"revoked_at,omitzero"`
-	SealedWith string          `json:"sealed_with,omitzero"` // the id of the key-encryption key
+	// DueAt is when the next key takes over from a signing one; zero: when an operator rotates.
+	DueAt      time.Time `json:"due_at,omitzero"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	SealedWith string    `json:"sealed_with,omitzero"` // the id of the key-encryption key
 }
 
 func viewOfKey(k store.StoredKey, state keys.State) Key {
-	return Key{k.ID, k.Algorithm, state, k.CreatedAt, k.ActiveFrom, k.RevokedAt, k.SealedWith}
+	return Key{
+		ID: k.ID, Algorithm: k.Algorithm, State: state, CreatedAt: k.CreatedAt, ActiveFrom: k.ActiveFrom, RevokedAt: k.RevokedAt, SealedWith: k.SealedWith,
+	}
 }
 
 // listKeys lists the stored keys with their state at this node.
 func listKeys(t *Target, r *http.Request) (int, any, error) {
-	stored, err := t.Node.KeyRing().List(r.Context())
-	return listed(stored, err, func(k keys.ListedKey) Key { return viewOfKey(k.StoredKey, k.State) })
+	ring := t.Node.KeyRing()
+	stored, err := ring.List(r.Context())
+	return listed(stored, err, func(k keys.ListedKey) Key {
+		view := viewOfKey(k.StoredKey, k.State)
+		if k.State == keys.StateSigning && ring.Rotation > 0 {
+			view.DueAt = k.ActiveFrom.Add(ring.Rotation)
+		}
+		return view
+	})
 }
 
 // NewKey is the request to add a signing key.

@@ -15,6 +15,7 @@ const (
 	ShowReady    Route = "GET /oauth/ready"
 	ShowStatus   Route = "GET /oauth/status"
 	ShowRoutes   Route = "GET /oauth/routes"
+	ShowWarnings Route = "GET /oauth/warnings"
 
 	ListClients   Route = "GET /oauth/clients"
 	AddClient     Route = "POST /oauth/clients"
@@ -64,6 +65,8 @@ const (
 	Revoke       Route = "POST /oauth/revocations"
 
 	ListAudit   Route = "GET /oauth/audit"
+	ShowAudit   Route = "GET /oauth/audit/{id}"
+	CountAudit  Route = "GET /oauth/audit/counts"
 	ExportAudit Route = "GET /oauth/audit/export"
 
 	ListKeys   Route = "GET /oauth/keys"

@@ -13,6 +13,7 @@ import (
 // nodeOperations need neither store nor issuer.
 var nodeOperations = map[Route]operation{
 	ShowStatus:   shows[NodeStatus]("Shows how this node does", bare(showStatus)),
+	ShowWarnings: shows[[]string]("Lists likely mistakes in what protects the routes, as they are logged at a start", bare(showWarnings)),
 	ShowRoutes:   shows[[]coverage.Route]("Shows what protects each route to an upstream", bare(showRoutes)),
 	ExplainToken: shows[Explanation]("Says which checks a token passes", withBody(explainToken)),
 }
@@ -28,8 +29,15 @@ func showStatus(t *Target, r *http.Request) (int, any, error) {
 // showRoutes shows what protects each route. It needs neither store nor issuer.
 func showRoutes(t *Target, _ *http.Request) (int, any, error) { return http.StatusOK, t.Routes(), nil }
 
+// showWarnings lists likely mistakes. It needs neither store nor issuer.
+func showWarnings(t *Target, _ *http.Request) (int, any, error) {
+	return listed(t.Warnings(), nil, func(warning string) string { return warning })
+}
+
 // NodeStatus is the state of a node.
 type NodeStatus struct {
+	// Version is that of Gatehouse in the program.
+	Version string   `json:"version"`
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons,omitzero"`
 	Streams int      `json:"open_streams"`
@@ -62,10 +70,23 @@ type IssuerStatus struct {
 	Housekeeper bool    `json:"housekeeper"`
 	// Stored is the number of records by table, as counted now or, if the store takes too long, by the housekeeper; nil: unknown.
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
+	// AuditDropped is the number of events of the audit log that the store did not get, since this node started.
+	AuditDropped int64 `json:"audit_events_dropped,omitzero"`
+	// Mail is the state of the mail server; nil: there is no mail.
+	Mail *MailStatus `json:"mail,omitzero"`
+}
+
+// MailStatus is how the mail server has answered since the configuration began to run.
+type MailStatus struct {
+	// Trouble is the last error while letters are not sent; empty: none is known.
+	Trouble string `json:"trouble,omitzero"`
+	// DownSince is since when.
+	DownSince   time.Time `json:"down_since,omitzero"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
 }
 
 func (t *Target) status(ctx context.Context) NodeStatus {
-	s := NodeStatus{Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
+	s := NodeStatus{Version: t.Version, Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
 	if t.OwnIssuer != nil {
 		s.Own = t.issuerStatus(ctx)
@@ -96,7 +117,14 @@ func (t *Target) issuerStatus(ctx context.Context) *IssuerStatus {
 	s := &IssuerStatus{
 		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
 		Keys: make(map[string]int), Signing: of.Signing, ClockSkew: of.ClockSkew.Seconds(), Verified: of.Verified,
-		Housekeeper: of.Housekeeper, Stored: of.Rows,
+		Housekeeper: of.Housekeeper, Stored: of.Rows, AuditDropped: t.Node.Audit.Dropped(),
+	}
+	if t.MailState != nil {
+		state := t.MailState()
+		s.Mail = &MailStatus{DownSince: state.DownSince, LastSuccess: state.LastSuccess}
+		if !state.DownSince.IsZero() {
+			s.Mail.Trouble = state.LastError
+		}
 	}
 	if t.SessionsOnly {
 		s.Issuer = ""

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/trust"
 )
@@ -29,10 +30,15 @@ type Target struct {
 	Unreadiness func() []string
 	// OpenStreams returns the number of streams that end with their token.
 	OpenStreams func() int
+	// MailState returns how the mail server has answered; nil: there is no mail.
+	MailState func() signin.State
 	// SendTestMail sends a mail at once; nil: there is no mail.
 	SendTestMail func(ctx context.Context, to string) (MailTest, error)
-	// Routes returns what protects each route.
-	Routes func() []coverage.Route
+	// Routes returns what protects each route, and Warnings likely mistakes in it.
+	Routes   func() []coverage.Route
+	Warnings func() []string
+	// Version is that of Gatehouse.
+	Version string
 }
 
 // OwnIssuer is the issuer of a configuration.

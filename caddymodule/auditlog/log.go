@@ -71,7 +71,7 @@ type Log struct {
 	mu     sync.Mutex
 	queue  []store.AuditEvent // the first are being written
 	bytes  int
-	lost   int64 // events that were dropped since the last report
+	lost   struct{ all, told int64 } // events that were dropped, and how many of them were reported
 	closed bool
 
 	wake    chan struct{}   // has a value when there may be work
@@ -109,7 +109,7 @@ func (l *Log) add(e store.AuditEvent) {
 		l.rouse()
 		return
 	}
-	l.lost++
+	l.lost.all++
 	events.WithLabelValues(dropped).Inc()
 }
 
@@ -220,6 +220,13 @@ func (l *Log) pause(d time.Duration) bool {
 	}
 }
 
+// Dropped returns the number of events that were dropped.
+func (l *Log) Dropped() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost.all
+}
+
 func (l *Log) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,11 +259,11 @@ func (l *Log) write(ctx context.Context, s store.AuditStore) error {
 // report writes an audit line about events that were dropped, once the queue is empty again.
 func (l *Log) report() {
 	l.mu.Lock()
-	lost := l.lost
+	lost := l.lost.all - l.lost.told
 	if len(l.queue) > 0 || l.closed {
 		lost = 0
 	} else {
-		l.lost = 0
+		l.lost.told = l.lost.all
 	}
 	l.mu.Unlock()
 	if lost > 0 {

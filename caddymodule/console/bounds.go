@@ -81,6 +81,8 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 		}
 		_, err := o.colleague(ctx, a.Query.Get("user"))
 		return err
+	case admin.ShowAudit:
+		return o.colleaguesEvent(ctx, *a)
 	case admin.EndSession:
 		return o.managedSession(ctx, a.IDs[0])
 	case admin.EndSessions:
@@ -111,6 +113,17 @@ func (o *operator) colleague(ctx context.Context, id string) (admin.User, error)
 		err = errNoUser
 	}
 	return user, err
+}
+
+// colleaguesEvent refuses to show an event of the audit log that is about no user of the operator's organisation.
+func (o *operator) colleaguesEvent(ctx context.Context, a admin.Ask) error {
+	event, _, err := admin.ReadAs[admin.AuditEvent](ctx, o.Operator, a)
+	if err != nil {
+		return err
+	}
+	l := lineOf(&event)
+	_, err = o.colleague(ctx, l.take("subject"))
+	return err
 }
 
 // managed refuses to change a user who is none of the operator's organisation, or whose role the operator's does not manage.

@@ -22,6 +22,7 @@ func (r route) methods() string {
 // places are the sections of the console, in the order in which they are shown.
 var places = []struct{ name, path string }{
 	{"start", ""}, {"people", "/people"}, {"sessions", "/sessions"}, {"organisations", "/organisations"},
+	{"gate", "/gate"}, {"providers", "/providers"}, {"keys", "/keys"}, {"nodes", "/nodes"}, {"audit", "/audit"},
 }
 
 // routes are the pages by their path below Base.
@@ -43,5 +44,17 @@ func init() { // a page refers to others by their routes
 		"/organisations":        {place: "organisations", read: listOrganisations},
 		"/organisations/new":    {place: "organisations", form: newOrganisation},
 		"/organisations/act":    {place: "organisations", form: actOn(organisationActions, idOfThing)},
+		"/gate":                 {place: "gate", read: listCoverage},
+		"/gate/refusals":        {place: "gate", inOrganisation: true, read: listRefusals},
+		"/gate/why":             {place: "gate", inOrganisation: true, read: explainRefusal},
+		"/providers":            {place: "providers", read: listProviders},
+		"/providers/test":       {place: "providers", form: testProvider},
+		"/providers/mail":       {place: "providers", form: testMail},
+		"/keys":                 {place: "keys", read: listKeys},
+		"/keys/rotate":          {place: "keys", form: rotateKeys},
+		"/keys/act":             {place: "keys", form: actOn(keyActions, idOfThing)},
+		"/nodes":                {place: "nodes", read: showNode},
+		"/audit":                {place: "audit", inOrganisation: true, read: listAudit},
+		"/audit/export":         {place: "audit", inOrganisation: true, file: exportAudit},
 	}
 }

@@ -14,6 +14,9 @@ type AuditStore interface {
 	// page, or the zero key when there are no more. A page can be short, or empty, before the end: the number of events that one call looks
 	// at is bounded. An event that was there when the first page was read is on one page exactly, whatever is added meanwhile.
 	AuditEvents(ctx context.Context, filter AuditFilter, before AuditKey, limit int) (events []AuditEvent, next AuditKey, err error)
+	// CountAuditEvents counts the events with a message in each of n spans of time that follow one another from a time on: at most most in
+	// each.
+	CountAuditEvents(ctx context.Context, event string, from time.Time, span time.Duration, n, most int) ([]int, error)
 	// AuditEventsBeyond returns the time of the newest event that has n or more newer ones, or the zero time when there is none.
 	AuditEventsBeyond(ctx context.Context, n int) (time.Time, error)
 }

@@ -50,6 +50,9 @@ func auditCalls(s store.Store) []call {
 			_, _, err := s.Audit.AuditEvents(ctx, store.AuditFilter{}, store.AuditKey{}, 10)
 			return err
 		}},
+		{"CountAuditEvents", func(ctx context.Context) error {
+			return errOf(s.Audit.CountAuditEvents(ctx, "event 0", now, time.Hour, 24, 1000))
+		}},
 		{"AuditEventsBeyond", func(ctx context.Context) error { return errOf(s.Audit.AuditEventsBeyond(ctx, 10)) }},
 	}
 }
@@ -168,6 +171,32 @@ var auditChecks = []check{
 			}
 			return nil
 		})
+	}},
+	// Audit events counted by spans of time → those of each span with the message, at most so many of each, and of no other.
+	{name: "X8AuditEventsAreCounted", test: func(t *testing.T, s store.Store) {
+		for n := range 30 { // three a second, every other one with the message
+			addAuditEvents(t, s.Audit, auditEvent(n))
+		}
+		for name, test := range map[string]struct {
+			event   string
+			from    time.Time
+			span    time.Duration
+			n, most int
+			want    []int
+		}{
+			"all":              {"event 0", now.Add(-2 * time.Second), 2 * time.Second, 8, 100, []int{0, 3, 3, 3, 3, 3, 0, 0}},
+			"of the odd":       {"event 1", now, time.Second, 3, 100, []int{1, 2, 1}},
+			"at most":          {"event 0", now, 4 * time.Second, 3, 4, []int{4, 4, 3}},
+			"another event":    {"event", now, time.Hour, 2, 100, []int{0, 0}},
+			"letters of LIKE":  {"event %", now, time.Hour, 1, 100, []int{0}},
+			"bytes of no text": {"\xff\x00", now, time.Hour, 1, 100, []int{0}},
+		} {
+			got, err := s.Audit.CountAuditEvents(t.Context(), test.event, test.from, test.span, test.n, test.most)
+			must(t, err)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s: %v, want %v", name, got, test.want)
+			}
+		}
 	}},
 	// Audit events before a time → dropped in batches, the others stay; how many are kept → known by the time of the newest that is too many.
 	{name: "X5AuditEventsAreDropped", test: func(t *testing.T, s store.Store) {

@@ -104,13 +104,15 @@ type Table struct {
 	Rows []Row
 	// Empty is shown in place of a table without rows.
 	Empty Phrase
-	// NextURL leads to the next page; empty: this is the last one.
+	// NextURL leads to the next page; empty: this is the last one. A page without rows can have one: a search looks at a bounded number of
+	// things at a time.
 	NextURL string
 }
 
-// Row is a thing in a table. Its cells are in the order of the head; the first one names the thing.
+// Row is a thing in a table. Its cells are in the order of the head; the first one names the thing. More is what a reader unfolds.
 type Row struct {
 	Cells [][]Cell
+	More  []Fact
 }
 
 // ConsoleForm is a form with fields.

@@ -1,0 +1,233 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
+	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+)
+
+// page returns a page of the console, which has to be answered with that status.
+func (s *consoleScene) page(v *visitorOfHosts, status int, path string) string {
+	v.t.Helper()
+	a := v.navigate(s.at("admin", "/oauth/admin"+path))
+	if a.status != status {
+		v.t.Fatalf("%s: %d %.2000s", path, a.status, a.body)
+	}
+	return a.body
+}
+
+// eventuallyOn waits until a page of the console has a text: what is in the audit log is there a moment later.
+func (s *consoleScene) eventuallyOn(v *visitorOfHosts, path, text string) (body string) {
+	v.t.Helper()
+	eventually(v.t, path+" has "+text, func() bool {
+		body = s.page(v, http.StatusOK, path)
+		return strings.Contains(body, text)
+	})
+	return body
+}
+
+// change sends a form of the console as its page does, and returns where the browser is sent.
+func (s *consoleScene) change(v *visitorOfHosts, path string, values url.Values) answer {
+	v.t.Helper()
+	return v.send(http.MethodPost, s.at("admin", "/oauth/admin"+path), values.Encode(),
+		"Content-Type", urlEncoded, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Origin", s.origin("admin"))
+}
+
+// linkIn returns the address in a link of a page, by what it begins with.
+func linkIn(t *testing.T, body, prefix string) string {
+	t.Helper()
+	found := regexp.MustCompile(`href="(` + regexp.QuoteMeta(prefix) + `[^"]*)"`).FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("no link to %s: %.3000s", prefix, body)
+	}
+	return strings.TrimPrefix(strings.ReplaceAll(found[1], "&amp;", "&"), "/oauth/admin")
+}
+
+// TestO40WhyAPersonIsRefused: a person without the group that a gate requires → in three steps from the person's page the operator sees the
+// reason with the group, and the form that mends it, after which the gate lets the person in.
+func TestO40WhyAPersonIsRefused(t *testing.T) {
+	s := startConsole(t, "forward + X-Name name", "require group writers")
+	ada, olga := s.visitor(t), s.operator(t, "olga@acme.example")
+	wiki := s.at("wiki", "/pages/plans")
+	if a, _ := ada.walk(wiki, "ada@acme.example"); a.status != http.StatusForbidden {
+		t.Fatalf("without the group: %d %.500s", a.status, a.body)
+	}
+	refusals := linkIn(t, s.page(olga, http.StatusOK, "/people/person?id=u-ada"), "/oauth/admin/gate/refusals?user=u-ada")
+	list := s.eventuallyOn(olga, refusals, "group writers")
+	why := s.page(olga, http.StatusOK, linkIn(t, list, "/oauth/admin/gate/why"))
+	for _, text := range []string{"group_missing", "group writers", "The person is in none of the groups", "/pages/plans"} {
+		if !strings.Contains(why, text) {
+			t.Errorf("the page does not say %q: %s", text, why)
+		}
+	}
+	edit := linkIn(t, why, "/oauth/admin/people/edit?id=u-ada")
+	_, fields := formIn(t, page{body: s.page(olga, http.StatusOK, edit)})
+	for name, value := range map[string]string{"role": "member", "organisation": "acme", "groups": "engineering\nwriters"} {
+		fields.Set(name, value)
+	}
+	if a := s.change(olga, edit, fields); a.status != http.StatusSeeOther {
+		t.Fatalf("saving: %d %.2000s", a.status, a.body)
+	}
+	if a, at := s.visitor(t).walk(wiki, "ada@acme.example"); a.status != http.StatusOK || at != wiki {
+		t.Errorf("with the group: %d at %s", a.status, at)
+	}
+
+	t.Run("the audit log has it all, and only what is asked for", func(t *testing.T) {
+		s.eventuallyOn(olga, "/audit?event=user+updated", "groups")
+		body := s.page(olga, http.StatusOK, "/audit?reason=group_missing&user=ada%40acme.example&since=24h")
+		if !strings.Contains(body, "request refused at the gate") || strings.Contains(body, "user updated") {
+			t.Error(body)
+		}
+		for path, want := range map[string]string{
+			"/audit?reason=none&user=u-ada": "No event matches.", "/audit?since=tomorrow": "write it as 24h", "/gate/refusals?kind=sign_in": "Nobody was refused.",
+			"/gate/refusals?host=" + strings.TrimPrefix(s.origin("wiki"), "http://"): "group writers",
+		} {
+			a := olga.navigate(s.at("admin", "/oauth/admin"+path))
+			if !strings.Contains(a.body, want) {
+				t.Errorf("%s: %d, no %q: %.3000s", path, a.status, want, a.body)
+			}
+		}
+	})
+	t.Run("an export while the log is written", func(t *testing.T) {
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for range 200 {
+				s.do("GET", "/oauth/login?x", "")
+			}
+		}()
+		for range 5 {
+			a := olga.navigate(s.at("admin", "/oauth/admin/audit/export?user=u-ada"))
+			if a.status != http.StatusOK || a.header.Get("Content-Type") != "application/jsonl" || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment; filename=\"audit-") {
+				t.Fatalf("%d %v", a.status, a.header)
+			}
+			for line := range strings.Lines(a.body) {
+				var event struct{ Subject string }
+				if err := json.Unmarshal([]byte(line), &event); err != nil || event.Subject != "u-ada" {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+			if !strings.Contains(a.body, "group_missing") {
+				t.Error(a.body)
+			}
+		}
+		<-done
+	})
+	t.Run("an operator of one organisation", func(t *testing.T) {
+		owen := s.operator(t, "owen@acme.example")
+		s.eventuallyOn(owen, "/gate/refusals?user=u-ada", "group writers")
+		mine := linkIn(t, s.page(owen, http.StatusOK, "/audit?user=u-ada&reason=group_missing"), "/oauth/admin/gate/why")
+		s.page(owen, http.StatusOK, mine)
+		s.eventuallyOn(olga, "/audit?user=u-ben", "user added")
+		var ofBen struct {
+			ID string `json:"event_id"`
+		}
+		export := s.must(http.StatusOK, "GET", "/oauth/audit/export?user=u-ben&limit=1", "")
+		check(t, json.Unmarshal([]byte(export), &ofBen))
+		for path, status := range map[string]int{
+			"/audit?user=u-ben": 404, "/audit/export": 403, "/audit/export?user=u-ben": 404, "/audit/export?event=signed+in": 403, "/gate/refusals?user=u-ben": 404,
+			"/gate/why?id=" + ofBen.ID: 404, "/gate/why?id=x": 404, "/gate/why": 404, "/gate": 404, "/providers": 404, "/keys": 404, "/keys/rotate": 404, "/nodes": 404,
+			"/audit": 200, "/gate/refusals": 200, "": 200,
+		} {
+			if body := s.page(owen, status, path); strings.Contains(body, "u-ben") && status != 404 {
+				t.Errorf("%s: %s", path, body)
+			}
+		}
+		s.page(olga, http.StatusOK, "/gate/why?id="+ofBen.ID)
+	})
+}
+
+// TestO41KeysAndStateInTheConsole: keys are rotated and revoked, and the pages of gate, providers, node and overview are read → what the admin
+// API says, in words; a warning is on the overview until it is mended.
+func TestO41KeysAndStateInTheConsole(t *testing.T) {
+	s := startConsole(t)
+	olga := s.operator(t, "olga@acme.example")
+	kids := func() (list []string) {
+		for _, found := range regexp.MustCompile(`/oauth/admin/keys/act\?do=revoke_key&amp;id=([^"]*)"`).FindAllStringSubmatch(s.page(olga, http.StatusOK, "/keys"), -1) {
+			list = append(list, found[1])
+		}
+		return list
+	}
+	before := kids()
+	if a := s.change(olga, "/keys/rotate", url.Values{"when": {"now"}}); a.status != http.StatusSeeOther {
+		t.Fatalf("rotating: %d %.2000s", a.status, a.body)
+	}
+	after := kids()
+	if len(after) != len(before)+1 {
+		t.Fatalf("%q after %q", after, before)
+	}
+	revoke := "/keys/act?do=revoke_key&id=" + before[0]
+	if body := s.page(olga, http.StatusOK, revoke); !strings.Contains(body, "Every token that it has signed is refused at once") {
+		t.Error(body)
+	}
+	if a := s.change(olga, revoke, nil); a.status != http.StatusSeeOther {
+		t.Fatalf("revoking: %d %.2000s", a.status, a.body)
+	}
+	if left := kids(); len(left) != len(before) {
+		t.Errorf("%q can be revoked", left)
+	}
+	if body := s.eventuallyOn(olga, "/audit?event=signing+key+revoked", before[0]); !strings.Contains(body, "/oauth/admin/people/person?id=u-olga") {
+		t.Error("the log does not name the operator: " + body)
+	}
+	for path, texts := range map[string][]string{
+		"/gate":      {"app.localhost", "/public/*", "Open", "Protected", "needs no token"},
+		"/providers": {"People sign in here alone", "There is no mail server"},
+		"/nodes":     {"It can serve", "memory", "this node", "Sessions and grants"},
+		"":           {"Let somebody in", "/oauth/admin/gate/refusals", "routes to an upstream are open", "Sign-ins: 1", "Refusals: "},
+	} {
+		body := s.page(olga, http.StatusOK, path)
+		for _, text := range texts {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s does not say %q: %.6000s", path, text, body)
+			}
+		}
+	}
+	for path, status := range map[string]int{"/providers/test?name=none": 404, "/providers/test": 404, "/providers/mail": 200, "/keys/act?do=none": 404} {
+		s.page(olga, status, path)
+	}
+	if a := s.change(olga, "/providers/mail", url.Values{"to": {"a@b.example"}}); a.status != http.StatusConflict || !strings.Contains(a.body, "there is no mail") {
+		t.Errorf("a mail without a server: %d %.2000s", a.status, a.body)
+	}
+	stale := olga
+	s.clock.advance(16 * time.Minute)
+	if a := s.change(stale, "/keys/rotate", url.Values{"when": {"now"}}); a.status != http.StatusForbidden || len(kids()) != len(before) {
+		t.Errorf("with an old sign-in: %d", a.status)
+	}
+}
+
+// TestO43TheDatabaseIsAway: pages and changes while the database is away → 503 that says so, and nothing is changed; once it is back, the same
+// form works.
+func TestO43TheDatabaseIsAway(t *testing.T) {
+	server := pgtest.Start(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	s := startConsole(t, "store memory", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()))
+	olga := s.operator(t, "olga@acme.example")
+	s.page(olga, http.StatusOK, "/people/person?id=u-ada")
+	proxy.Cut()
+	for _, path := range []string{"", "/audit", "/gate/refusals", "/people/person?id=u-ada", "/people/act?do=disable&id=u-ada"} {
+		if a := olga.navigate(s.at("admin", "/oauth/admin"+path)); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "<h1>") {
+			t.Errorf("%s: %d %.500s", path, a.status, a.body)
+		}
+	}
+	if a := s.change(olga, "/people/act?do=disable&id=u-ada", nil); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a change: %d %.500s", a.status, a.body)
+	}
+	proxy.Restore()
+	eventually(t, "the database is back", func() bool {
+		return olga.navigate(s.at("admin", "/oauth/admin/people/person?id=u-ada")).status == http.StatusOK
+	})
+	if body := s.page(olga, http.StatusOK, "/people/person?id=u-ada"); strings.Contains(body, "Disabled") {
+		t.Error("half of the change was made: " + body)
+	}
+	eventually(t, "the change is made", func() bool { return s.change(olga, "/people/act?do=disable&id=u-ada", nil).status == http.StatusSeeOther })
+	if body := s.page(olga, http.StatusOK, "/people/person?id=u-ada"); !strings.Contains(body, "Disabled") {
+		t.Error(body)
+	}
+}
