@@ -73,7 +73,7 @@ func TestO62AnOperatorOfAnOrganisationAsksOnlyWhatIsAllowed(t *testing.T) {
 	allowed := []admin.Route{
 		admin.ListUsers, admin.ShowUser, admin.AddUser, admin.UpdateUser, admin.RemoveUser, admin.UserSessions, admin.DisableUser, admin.LockUser,
 		admin.EnableUser, admin.InviteUser, admin.RecoverUser, admin.ListSessions, admin.EndSession, admin.EndSessions, admin.ListFactors,
-		admin.RemoveFactors, admin.RemoveFactor, admin.ListAudit, admin.ExportAudit,
+		admin.RemoveFactors, admin.RemoveFactor, admin.ListAudit, admin.ShowAudit, admin.ExportAudit,
 	}
 	routes := allRoutes(t)
 	if len(routes) < 50 {
