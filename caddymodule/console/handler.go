@@ -145,9 +145,10 @@ func (v *visit) serve() error {
 
 // refuse answers with an error: a page of the console where it is known who asks.
 func (v *visit) refuse(err error) {
-	v.parts.Audit.Refused(v.r, "console request refused", err)
 	var refused *admin.Refusal
-	if errors.As(err, &refused) && v.operator.user != nil {
+	isRefusal := errors.As(err, &refused)
+	v.parts.Audit.Refused(v.r, "console request refused", recorded(err, refused))
+	if isRefusal && v.operator.user != nil {
 		page := sheet{title: "console.refused.title", notices: []pages.ConsoleNotice{{Phrase: pages.Phrase{Text: refused.Error()}, Failed: true}}}
 		if refused.Status == http.StatusServiceUnavailable {
 			v.w.Header().Set("Retry-After", "2")
@@ -166,6 +167,18 @@ func (v *visit) refuse(err error) {
 	if err := v.write(status, page); err != nil {
 		answers.WriteError(v.w, v.r, err, "console")
 	}
+}
+
+// recorded returns an error as the audit log has it. What the API refuses to an operator is no fault of the server.
+func recorded(err error, refused *admin.Refusal) error {
+	if refused == nil || refused.Status >= http.StatusInternalServerError {
+		return err
+	}
+	code := oauth.InvalidRequest
+	if refused.Status == http.StatusForbidden {
+		code = oauth.AccessDenied
+	}
+	return requests.Error{Status: refused.Status, Err: oauth.NewError(code, "operation_refused")}
 }
 
 // Interface guards.

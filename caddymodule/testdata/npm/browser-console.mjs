@@ -1,6 +1,7 @@
 // An operator with Chromium on every page of the console. The test has signed her in, with two factors.
 
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 
 import { close, visit } from './browser.mjs'
 import { check, given, runChecks } from './checks.mjs'
@@ -86,6 +87,16 @@ for (const [what, [most, run]] of Object.entries(days)) {
     })
     assert.ok(clicks <= most, `${clicks} clicks`)
   }, { javaScriptEnabled: false }))
+}
+
+if (given.pictures) {
+  check('pictures for the README', () => asOperator(async (page) => {
+    for (const [file, path] of [['console', ''], ['console-person', '/people/person?id=u-ada']]) {
+      await open(page, path)
+      const picture = await page.screenshot({ path: join(given.screenshots, 'readme', `${file}.png`) })
+      assert.ok(picture.length < 100_000, `${file} has ${picture.length} bytes`)
+    }
+  }, { viewport: { width: 1100, height: 760 } }))
 }
 
 await runChecks(close)
