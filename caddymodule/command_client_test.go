@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -188,5 +189,34 @@ func TestT135RemovedIDs(t *testing.T) {
 		if _, err := g.run("", add...); err == nil || strings.Contains(err.Error(), "removed") || !strings.Contains(err.Error(), "taken") {
 			t.Errorf("%q again: %v", add, err)
 		}
+	}
+}
+
+// TestO23ClientListFindsClients: `client list` with each filter → the clients that all filters select, of the configuration too, however many
+// pages the admin API makes of them; a filter that is unknown or empty is refused.
+func TestO23ClientListFindsClients(t *testing.T) {
+	g := startGatehouse(t, site)
+	g.ok("client", "add", "--id", "wiki", "--name", "Acme Wiki")
+	g.ok("client", "add", "--id", "acme.notes", "--name", "Notes")
+	g.ok("client", "disable", "wiki")
+	for filters, want := range map[string]string{
+		"--search ACME": "wiki acme.notes", "--search acme --state enabled": "acme.notes", "--state disabled": "wiki", "--search conf": "conf",
+		"--search acme --origin registration": "", "--search nobody": "",
+	} {
+		var ids []string
+		for _, c := range decoded[[]clientView](t, g.ok(append([]string{"client", "list", "--json"}, strings.Fields(filters)...)...)) {
+			ids = append(ids, c.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s: %q, want %q", filters, got, want)
+		}
+	}
+	all := decoded[[]clientView](t, g.ok("client", "list", "--json"))
+	first := g.must(http.StatusOK, "GET", "/oauth/clients?limit=1", ``)
+	if page := decoded[[]clientView](t, first); len(all) != 6 || len(page) != 5 { // those of the configuration are all in the first page
+		t.Errorf("%d clients, and %d in the first page", len(all), len(page))
+	}
+	for _, wrong := range []string{"state=off", "origin=", "kind=web", "search=", "limit=0", "after=x"} {
+		g.must(http.StatusBadRequest, "GET", "/oauth/clients?"+wrong, ``)
 	}
 }

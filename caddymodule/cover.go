@@ -79,7 +79,8 @@ func coveredIssuer(b *configuration.Block, s *service) *coverage.Issuer {
 	return &coverage.Issuer{
 		URL: is.URL, Audience: is.Audience[0], Audiences: is.Audience, Scopes: is.Scopes.Names(),
 		Metadata: endpoint.ResourceMetadataURL(&s.issuer.Policy), Source: b.Sources["issuer"],
-		SignsIn:        len(b.Users) > 0 || b.SignIn != nil || b.OpenID != nil || b.Registration != nil,
+		SignsIn:    len(b.Users) > 0 || b.SignIn != nil || b.OpenID != nil || b.Registration != nil,
+		HasConsole: b.Console != nil, ConsoleSource: b.Sources["console"],
 		KeysInTheClear: (b.Keys == nil || b.Keys.EncryptWith == "") && s.settings.Node.Store != node.Memory,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,7 +29,10 @@ var clientOperations = map[Route]operation{
 
 // clientQuery is the filter of the list of clients.
 type clientQuery struct {
-	Origin string `json:"origin" help:"operator, metadata or registration"`
+	Search string            `json:"search" help:"Beginning of the id or the name"`
+	Origin string            `json:"origin" help:"operator, metadata or registration"`
+	State  store.ClientState `json:"state" help:"enabled or disabled"`
+	pageQuery
 }
 
 // newClient are the members of a new client. OpenID registers an application that signs people in by OpenID Connect.
@@ -53,7 +55,8 @@ type Client struct {
 	Secrets    []ClientSecret     `json:"secrets,omitempty"`
 	// Secret is there once: in the answer to the request that made it.
 	Secret string `json:"client_secret,omitzero"`
-	// Provider is there in the answer to a registration for OpenID Connect.
+	// Provider is what the application has to know of the issuer. It is there in the answer to a registration for OpenID Connect, and where
+	// one client is shown.
 	Provider *OpenIDProvider `json:"provider,omitzero"`
 	// Warning is there in the answer to a change that was made and does not work yet.
 	Warning string `json:"warning,omitzero"`
@@ -82,15 +85,29 @@ func viewOf(c *store.Client) Client {
 }
 
 func listClients(t *Target, r *http.Request) (int, any, error) {
-	clients, err := t.Registry.Clients.Clients(r.Context())
-	if query := r.URL.Query(); err == nil && query.Has("origin") {
-		wanted, err := parseOrigin(query.Get("origin"))
+	asked, err := queryOf[clientQuery](r)
+	if err != nil {
+		return 0, nil, err
+	}
+	q := store.ClientQuery{Search: asked.Search, State: asked.State}
+	if asked.Origin != "" {
+		origin, err := parseOrigin(asked.Origin)
 		if err != nil {
 			return 0, nil, err
 		}
-		clients = slices.DeleteFunc(clients, func(c *store.Client) bool { return c.Origin != wanted })
+		q.Origin = &origin
 	}
-	return listed(clients, err, viewOf)
+	if q.State != "" {
+		if err := q.State.Validate(); err != nil {
+			return 0, nil, store.InvalidInput(err)
+		}
+	}
+	if err := asked.read(&q.After, &q.Limit); err != nil {
+		return 0, nil, err
+	}
+	found, err := t.Registry.Clients.FindClients(r.Context(), q)
+	status, clients, err := listed(found.Clients, err, viewOf)
+	return status, page{clients, next(r, found.Next)}, err
 }
 
 // parseOrigin reads the filter of the list of clients by origin.
@@ -109,7 +126,9 @@ func showClient(t *Target, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, versioned{viewOf(client), versionOfClient(client)}, nil
+	view := viewOf(client)
+	view.Provider, err = t.provider()
+	return http.StatusOK, versioned{view, versionOfClient(client)}, err
 }
 
 // addClient takes the members of a client, its id, and openid: that registers an application that signs people in by OpenID Connect, and adds

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -111,23 +110,28 @@ use "caddy oauth token revoke --client ID".`
 var clientType = reflect.TypeFor[store.Client]()
 
 func clientList(api *apiClient) *cobra.Command {
-	var origin string
 	cmd := queryCommand("list", "Lists the clients", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string, clients *[]admin.Client) error {
-			query := url.Values{}
-			if cmd.Flags().Changed("origin") {
-				query.Set("origin", origin)
-			}
-			return api.call(admin.ListClients.For().With(query), nil, clients)
+			return allOf(api, admin.ListClients, filterOf(cmd, clientFilters), clients)
 		},
 		func(out io.Writer, clients *[]admin.Client) error {
 			return printList(out, "ID\tNAME\tTYPE\tGRANTS\tSCOPES\tSOURCE\tSTATE", *clients, func(c *admin.Client) []string {
 				return []string{c.ID, c.Name, string(c.Type), joined(c.Grants), c.Scopes.String(), clientSource(c), clientState(c)}
 			})
 		})
-	cmd.Flags().StringVar(&origin, "origin", "", `Only those that an "operator" has registered, that describe themselves ("metadata"), or that registered themselves ("registration")`)
+	cmd.Long = `Lists the clients, by id, those of the configuration first; with --search by the
+text that begins so. With several filters, those that meet all.`
+	addFilters(cmd, clientFilters)
 	completes(cmd, "origin", []string{"operator", string(store.FromMetadata), string(store.FromRegistration)})
+	completes(cmd, "state", []string{string(store.ClientEnabled), string(store.ClientDisabled)})
 	return cmd
+}
+
+// clientFilters are the flags of the list of clients.
+var clientFilters = []filter{
+	{"search", "search", "Clients whose id or name begins so, in any case"},
+	{"origin", "origin", `Only those that an "operator" has registered, that describe themselves ("metadata"), or that registered themselves ("registration")`},
+	{"state", "state", "Clients in the state: enabled or disabled"},
 }
 
 // clientSource names the origin of a client: the configuration, the store, or the client itself.
@@ -135,9 +139,9 @@ func clientSource(c *admin.Client) string { return cmp.Or(string(c.Origin), c.So
 
 func clientState(v *admin.Client) string {
 	if v.Disabled {
-		return "disabled"
+		return string(store.ClientDisabled)
 	}
-	return "enabled"
+	return string(store.ClientEnabled)
 }
 
 func joined(grants []oauth.GrantType) string {

@@ -105,8 +105,30 @@ text that begins so. With several filters, those that meet all.`
 	return cmd
 }
 
-// userFilters are the flags of lists of users, each with the member of the query that it sets.
-var userFilters = []struct{ flag, member, help string }{
+// filter is a flag of a list, with the member of the query that it sets.
+type filter struct{ flag, member, help string }
+
+// addFilters adds the flags of filters.
+func addFilters(cmd *cobra.Command, filters []filter) {
+	for _, f := range filters {
+		cmd.Flags().String(f.flag, "", f.help)
+	}
+}
+
+// filterOf is the query that the flags make which were given. An empty one is refused: it would list everything.
+func filterOf(cmd *cobra.Command, filters []filter) url.Values {
+	query := url.Values{}
+	for _, f := range filters {
+		if cmd.Flags().Changed(f.flag) {
+			value, _ := cmd.Flags().GetString(f.flag)
+			query.Set(f.member, value)
+		}
+	}
+	return query
+}
+
+// userFilters are the flags of lists of users.
+var userFilters = []filter{
 	{"search", "search", "Users whose name, e-mail address or preferred username begins so, in any case"},
 	{"org", "organisation", "Users of the organisation of that id"},
 	{"organisation", "organisation", "The same as --org"},
@@ -118,24 +140,16 @@ var userFilters = []struct{ flag, member, help string }{
 
 // addUserFilter adds the flags of userFilter.
 func addUserFilter(cmd *cobra.Command) {
-	for _, filter := range userFilters {
-		cmd.Flags().String(filter.flag, "", filter.help)
-	}
+	addFilters(cmd, userFilters)
 	cmd.Flags().Bool("without-factor", false, "Users without a second factor")
 	_ = cmd.Flags().MarkHidden("organisation")
 	completes(cmd, "state", store.UserStates())
 	completes(cmd, "role", memberValues[reflect.TypeFor[store.Role]()])
 }
 
-// userFilter is the query that the flags make which were given. An empty one is refused: it would list everybody.
+// userFilter is the query of the flags of addUserFilter.
 func userFilter(cmd *cobra.Command) url.Values {
-	query := url.Values{}
-	for _, filter := range userFilters {
-		if cmd.Flags().Changed(filter.flag) {
-			value, _ := cmd.Flags().GetString(filter.flag)
-			query.Set(filter.member, value)
-		}
-	}
+	query := filterOf(cmd, userFilters)
 	if without, _ := cmd.Flags().GetBool("without-factor"); without {
 		query.Set("without_factor", "true")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
@@ -85,6 +86,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
+// ConsoleAt returns the position of the directive in a Caddyfile; empty: the configuration came as JSON.
+func (h *Handler) ConsoleAt() string { return h.Source }
+
 // ServeHTTP serves a page of the console. It decides by itself who is an operator: the gate before it may have been written by hand.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true) // a query holds names of people; the gate's audit line has the rest
@@ -145,10 +149,9 @@ func (v *visit) serve() error {
 
 // refuse answers with an error: a page of the console where it is known who asks.
 func (v *visit) refuse(err error) {
+	v.parts.Audit.Refused(v.r, "console request refused", audited(err))
 	var refused *admin.Refusal
-	isRefusal := errors.As(err, &refused)
-	v.parts.Audit.Refused(v.r, "console request refused", recorded(err, refused))
-	if isRefusal && v.operator.user != nil {
+	if errors.As(err, &refused) && v.operator.user != nil {
 		page := sheet{title: "console.refused.title", notices: []pages.ConsoleNotice{{Phrase: pages.Phrase{Text: refused.Error()}, Failed: true}}}
 		if refused.Status == http.StatusServiceUnavailable {
 			v.w.Header().Set("Retry-After", "2")
@@ -169,21 +172,31 @@ func (v *visit) refuse(err error) {
 	}
 }
 
-// recorded returns an error as the audit log has it. What the API refuses to an operator is no fault of the server.
-func recorded(err error, refused *admin.Refusal) error {
-	if refused == nil || refused.Status >= http.StatusInternalServerError {
+// audited returns a refusal of the API as the audit log knows errors: what an operator mistypes is no fault of the server. The API's words are
+// left out, because they repeat what was typed.
+func audited(err error) error {
+	refused, is := errors.AsType[*admin.Refusal](err)
+	if !is {
 		return err
 	}
-	code := oauth.InvalidRequest
-	if refused.Status == http.StatusForbidden {
-		code = oauth.AccessDenied
+	mapped := oauth.NewError(oauth.InvalidRequest, "parameter_value_invalid")
+	switch refused.Status {
+	case http.StatusNotFound:
+		mapped = oauth.NewError(oauth.InvalidRequest, "path_unknown")
+	case http.StatusForbidden:
+		mapped = oauth.NewError(oauth.AccessDenied, "role_missing")
+	case http.StatusServiceUnavailable:
+		return oauth.Unavailable("store_unavailable", refused.Err)
+	case http.StatusInternalServerError:
+		return err
 	}
-	return requests.Error{Status: refused.Status, Err: oauth.NewError(code, "operation_refused")}
+	return requests.Error{Status: refused.Status, Err: mapped}
 }
 
 // Interface guards.
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
+	_ coverage.OperatorConsole    = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )
 

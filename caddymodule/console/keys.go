@@ -56,7 +56,7 @@ func listKeys(v *visit) (sheet, error) {
 func rotateKeys(v *visit) (*form, error) {
 	f := &form{
 		sheet:  sheet{title: "console.key.rotate", blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.key.rotate.words")}}}},
-		submit: pages.Say("console.key.rotate"),
+		submit: pages.Say("console.key.rotate"), cancel: to("/keys"),
 		fields: []pages.ConsoleField{{Name: "when", Kind: "choice", Label: pages.Say("console.key.when"), Choices: []pages.Choice{
 			{Value: "later", Phrase: pages.Say("console.key.later"), Chosen: true}, {Value: "now", Phrase: pages.Say("console.key.now")},
 		}}},

@@ -123,7 +123,7 @@ func testProvider(v *visit) (*form, error) {
 	}
 	p := found[i]
 	s := sheet{title: "console.provider.test", about: p.Title, blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.provider.test.words")}}}}
-	f := &form{sheet: s, submit: pages.Say("console.provider.test"), reads: true}
+	f := &form{sheet: s, submit: pages.Say("console.provider.test"), cancel: to("/providers"), reads: true}
 	if len(p.RedirectURIs) == 0 { // a directory
 		f.fields = []pages.ConsoleField{{Name: "login", Kind: "text", Label: pages.Say("console.provider.login"), Help: pages.Say("console.provider.login.help")}}
 	}
@@ -148,7 +148,7 @@ func testProvider(v *visit) (*form, error) {
 func testMail(v *visit) (*form, error) {
 	f := &form{
 		sheet:  sheet{title: "console.mail.test", blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.mail.test.words")}}}},
-		submit: pages.Say("console.mail.send"),
+		submit: pages.Say("console.mail.send"), cancel: to("/providers"),
 		fields: []pages.ConsoleField{{Name: "to", Kind: "text", Label: pages.Say("console.member.email"), Value: v.operator.user.Email, Required: true}},
 	}
 	f.send = func(values url.Values) (result, error) {

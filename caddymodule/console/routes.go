@@ -21,7 +21,7 @@ func (r route) methods() string {
 
 // places are the sections of the console, in the order in which they are shown.
 var places = []struct{ name, path string }{
-	{"start", ""}, {"people", "/people"}, {"sessions", "/sessions"}, {"organisations", "/organisations"},
+	{"start", ""}, {"people", "/people"}, {"applications", "/applications"}, {"sessions", "/sessions"}, {"organisations", "/organisations"}, {"tokens", "/tokens"},
 	{"gate", "/gate"}, {"providers", "/providers"}, {"keys", "/keys"}, {"nodes", "/nodes"}, {"audit", "/audit"},
 }
 
@@ -56,5 +56,14 @@ func init() { // a page refers to others by their routes
 		"/nodes":                {place: "nodes", read: showNode},
 		"/audit":                {place: "audit", inOrganisation: true, read: listAudit},
 		"/audit/export":         {place: "audit", inOrganisation: true, file: exportAudit},
+
+		"/applications":             {place: "applications", read: listApplications},
+		"/applications/application": {place: "applications", read: showApplication},
+		"/applications/new":         {place: "applications", read: chooseKind},
+		"/applications/add":         {place: "applications", form: newApplication},
+		"/applications/edit":        {place: "applications", form: editApplication},
+		"/applications/act":         {place: "applications", form: actOn(applicationActions, nameOfApplication)},
+		"/tokens":                   {place: "tokens", form: explainToken},
+		"/tokens/act":               {place: "tokens", form: actOn(tokenActions, idOfThing)},
 	}
 }

@@ -25,6 +25,9 @@ type Issuer struct {
 	SignsIn bool
 	// Source is where a Caddyfile names the issuer, as file:line.
 	Source string
+	// HasConsole reports that there is a block `console`, at ConsoleSource.
+	HasConsole    bool
+	ConsoleSource string
 }
 
 // Result is what protects the routes of a configuration.
@@ -76,6 +79,7 @@ func Examine(app *caddyhttp.App, issuer *Issuer, serve Serve) (*Result, error) {
 	}
 	found.Gates = len(gates)
 	found.Warnings = append(found.Warnings, issuer.warnings(sites)...)
+	found.Warnings = append(found.Warnings, issuer.consoleWarnings(sites)...)
 	if issuer != nil && (issuer.SignsIn || found.Agents || len(found.Hosts) > 0) {
 		found.Warnings = append(found.Warnings, issuer.neighbours(sites)...)
 	}

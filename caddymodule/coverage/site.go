@@ -24,6 +24,7 @@ type site struct {
 	backends []backend
 	gates    []guard
 	servers  []placedServer
+	consoles []string // positions of each `oauth_console`
 }
 
 // site returns the site of a flow.

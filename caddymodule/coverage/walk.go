@@ -151,6 +151,10 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, f flow) flow {
 	case MetadataServer:
 		s := w.site(f)
 		s.servers = append(s.servers, placedServer{f, h, s})
+	case OperatorConsole:
+		s := w.site(f)
+		s.consoles = append(s.consoles, h.ConsoleAt())
+		f.dead = true
 	case *caddyhttp.Subroute:
 		return w.subroute(h, f)
 	case *hostpaths.Routes:

@@ -38,6 +38,23 @@ func (g *Registry) Clients(ctx context.Context) ([]*store.Client, error) {
 	return list, nil
 }
 
+// FindClients returns a page of the clients that a query selects. Those that the configuration declares are all in the first page, before the
+// others.
+func (g *Registry) FindClients(ctx context.Context, q store.ClientQuery) (store.ClientPage, error) {
+	page, err := g.Stored.FindClients(ctx, q)
+	if err != nil {
+		return store.ClientPage{}, err
+	}
+	page.Clients = slices.DeleteFunc(page.Clients, func(c *store.Client) bool { return g.Declared.LookupClient(c.ID) != nil })
+	if q.After != (store.SearchPosition{}) {
+		return page, nil
+	}
+	declared := slices.DeleteFunc(g.Declared.Clients(), func(c *store.Client) bool { return !q.Matches(c) })
+	slices.SortFunc(declared, func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) })
+	page.Clients = append(declared, page.Clients...)
+	return page, nil
+}
+
 // Client returns one client, or store.ErrNotFound.
 func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
 	return g.Families.Directory.Client(ctx, id)

@@ -21,7 +21,7 @@ func (s Search) Users(ctx context.Context, q store.UserQuery) (store.UserPage, e
 		return store.UserPage{}, err
 	}
 	page.Users = slices.DeleteFunc(page.Users, func(u *store.User) bool { return g.Declared.LookupUser(u.ID) != nil })
-	if q.After != (store.UserPosition{}) {
+	if q.After != (store.SearchPosition{}) {
 		return page, nil
 	}
 	var declared []*store.User

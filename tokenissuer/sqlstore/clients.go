@@ -17,7 +17,7 @@ import (
 
 // selectClients reads clients with their secrets in one statement, which gives a consistent view: a row for every secret, or one row for
 // a client without secrets.
-const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at, s.digest, s.created_at, s.expires_at
+const selectClients = `SELECT s.digest, s.created_at, s.expires_at, c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist. It keeps the timing independent of which ids exist.
@@ -74,32 +74,62 @@ func askClients(ctx context.Context, q query, args ...any) (list []*store.Client
 func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	var list []*store.Client
 	for rows.Next() {
-		var c store.Client
-		var members, digest sql.RawBytes
-		var created, lastUsed, secretCreated, secretExpires sql.Null[int64]
-		err := rows.Scan(&c.ID, &members, &c.Disabled, &c.Origin, &created, &lastUsed, &digest, &secretCreated, &secretExpires)
+		var secret storedSecret
+		c, err := scanClient(behind{rows, secret.columns()})
 		if err != nil {
 			return nil, err
 		}
-		if len(list) == 0 || list[len(list)-1].ID != c.ID {
-			c.CreatedAt, c.LastUsedAt = timeOf(created), timeOf(lastUsed)
-			if err := json.Unmarshal(members, &c); err != nil {
-				return nil, fmt.Errorf("client %q is damaged: %w", c.ID, err)
-			}
-			list = append(list, &c)
+		if last := len(list) - 1; last >= 0 && list[last].ID == c.ID {
+			c = list[last]
+		} else {
+			list = append(list, c)
 		}
-		if digest == nil {
-			continue
+		if err := secret.addTo(c); err != nil {
+			return nil, err
 		}
-		if len(digest) != sha256.Size {
-			return nil, fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(digest))
-		}
-		last := list[len(list)-1]
-		last.Secrets = append(last.Secrets, store.ClientSecret{
-			Digest: [sha256.Size]byte(digest), CreatedAt: timeOf(secretCreated), ExpiresAt: timeOf(secretExpires),
-		})
 	}
 	return list, rows.Err()
+}
+
+// clientColumns are in the order of scanClient.
+const clientColumns = `id, members, disabled, origin, created_at, last_used_at`
+
+// scanClient reads a row of clients, without secrets.
+func scanClient(row scanner) (*store.Client, error) {
+	var c store.Client
+	var id string
+	var members sql.RawBytes
+	var created, lastUsed sql.Null[int64]
+	if err := row.Scan(&id, &members, &c.Disabled, &c.Origin, &created, &lastUsed); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(members, &c); err != nil {
+		return nil, fmt.Errorf("client %q is damaged: %w", id, err)
+	}
+	c.ID, c.CreatedAt, c.LastUsedAt = id, timeOf(created), timeOf(lastUsed)
+	return &c, nil
+}
+
+// storedSecret is a row of client_secrets: digest, created_at, expires_at. All are NULL for a client that is joined with no secret.
+type storedSecret struct {
+	digest           sql.RawBytes
+	created, expires sql.Null[int64]
+}
+
+func (s *storedSecret) columns() []any { return []any{&s.digest, &s.created, &s.expires} }
+
+// addTo adds the secret to a client, if there is one.
+func (s *storedSecret) addTo(c *store.Client) error {
+	switch {
+	case s.digest == nil:
+		return nil
+	case len(s.digest) != sha256.Size:
+		return fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(s.digest))
+	}
+	c.Secrets = append(c.Secrets, store.ClientSecret{
+		Digest: [sha256.Size]byte(s.digest), CreatedAt: timeOf(s.created), ExpiresAt: timeOf(s.expires),
+	})
+	return nil
 }
 
 // AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
@@ -119,7 +149,10 @@ func (s clients) AddClient(ctx context.Context, client *store.Client) error {
 		if err != nil {
 			return err
 		}
-		return addSecrets(ctx, tx, c.ID, secrets)
+		if err := addSecrets(ctx, tx, c.ID, secrets); err != nil {
+			return err
+		}
+		return searchedClients.addTerms(ctx, tx, c.ID, clientTerms(&c))
 	})
 }
 
@@ -160,7 +193,9 @@ func (s clients) RemoveClient(ctx context.Context, clientID string, tokens store
 		if err := mustHit(tx.ExecContext(ctx, `UPDATE clients SET disabled = disabled WHERE id = $1`, clientID)); err != nil {
 			return err
 		}
-		for _, statement := range []string{`DELETE FROM client_secrets WHERE client_id = $1`, `DELETE FROM clients WHERE id = $1`} {
+		for _, statement := range []string{
+			`DELETE FROM client_secrets WHERE client_id = $1`, `DELETE FROM client_terms WHERE client_id = $1`, `DELETE FROM clients WHERE id = $1`,
+		} {
 			if _, err := tx.ExecContext(ctx, statement, clientID); err != nil {
 				return err
 			}
@@ -197,7 +232,7 @@ func changeClient(ctx context.Context, tx session, clientID string, edit func(*s
 	if err != nil || edit == nil {
 		return err
 	}
-	before := slices.Clone(c.Secrets)
+	before, terms := slices.Clone(c.Secrets), clientTerms(c)
 	if err := edit(c); err != nil {
 		return editError{err}
 	}
@@ -207,6 +242,9 @@ func changeClient(ctx context.Context, tx session, clientID string, edit func(*s
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1, disabled = $2, last_used_at = $3 WHERE id = $4`,
 		members, c.Disabled, micros(c.LastUsedAt), clientID)
+	if err == nil {
+		err = searchedClients.changeTerms(ctx, tx, clientID, terms, clientTerms(c))
+	}
 	if err != nil || slices.Equal(c.Secrets, before) {
 		return err
 	}

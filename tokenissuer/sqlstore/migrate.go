@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/sqlite"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 //go:embed migrations/*.sql
@@ -71,7 +72,7 @@ func (d *database) migrateTo(ctx context.Context, files fs.FS) error {
 		migrations = append(migrations, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, text)
 			if err == nil && version == searchVersion {
-				err = addAllTerms(ctx, session{querier: tx})
+				err = addSearchTerms(ctx, session{querier: tx})
 			}
 			return err
 		}}, nil))
@@ -125,8 +126,17 @@ func migrateOne(ctx context.Context, provider *goose.Provider, version int64) er
 	return err
 }
 
-// searchVersion is the first version that has user_terms.
+// searchVersion is the first version that has user_terms and client_terms.
 const searchVersion = 2
+
+// addSearchTerms stores the terms of all users and clients, of which none has any.
+func addSearchTerms(ctx context.Context, tx session) error {
+	err := addAllTerms(ctx, tx, searchedUsers, selectUsers, standInUser, scanUser, func(u *store.User) (string, []string) { return u.ID, userTerms(u) })
+	if err != nil {
+		return err
+	}
+	return addAllTerms(ctx, tx, searchedClients, `SELECT `+clientColumns+` FROM clients`, standIn, scanClient, func(c *store.Client) (string, []string) { return c.ID, clientTerms(c) })
+}
 
 // maxVersionTries is how often the version is queried. Processes that create the table at the same time can make each other fail once.
 const maxVersionTries = 5

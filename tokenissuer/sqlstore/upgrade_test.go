@@ -16,7 +16,7 @@ import (
 )
 
 // backToVersion1 undoes the migrations after the first one.
-const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices; DROP TABLE audit_events; DROP TABLE user_terms;
+const backToVersion1 = `DROP TABLE factors; DROP TABLE mails; DROP TABLE devices; DROP TABLE audit_events; DROP TABLE user_terms; DROP TABLE client_terms;
 	DROP INDEX users_invited; DROP INDEX identities_by_provider;
 	ALTER TABLE identities DROP COLUMN refresh_token;
 	UPDATE counters SET position = 1 WHERE name = 'newest_schema';
@@ -56,11 +56,15 @@ func TestW36ASchemaOfVersion1IsMigrated(t *testing.T) {
 				delete(after, added)
 			}
 			delete(after, "user_terms")
+			delete(after, "client_terms")
 			if !maps.EqualFunc(before, after, slices.Equal) {
 				t.Errorf("the rows were\n%v\nand are\n%v", before, after)
 			}
 			if found, err := s.Users.FindUsers(t.Context(), store.UserQuery{Search: "ada", Limit: 1}); err != nil || len(found.Users) != 1 {
 				t.Errorf("a search finds %v, %v", found.Users, err)
+			}
+			if found, err := s.Clients.FindClients(t.Context(), store.ClientQuery{Search: "app", Limit: 1}); err != nil || len(found.Clients) != 1 {
+				t.Errorf("a search finds %v, %v", found.Clients, err)
 			}
 			for _, table := range []string{"clients", "users", "families"} {
 				if len(after[table]) == 0 {

@@ -151,7 +151,7 @@ func (s users) AddUser(ctx context.Context, user *store.User, organisationDeclar
 			}
 		}
 		if err == nil {
-			err = addTerms(ctx, tx, &u)
+			err = searchedUsers.addTerms(ctx, tx, u.ID, userTerms(&u))
 		}
 		return err
 	})
@@ -218,7 +218,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 			return false, err
 		}
 	}
-	if err := changeTerms(ctx, tx, &before, u); err != nil {
+	if err := searchedUsers.changeTerms(ctx, tx, userID, userTerms(&before), userTerms(u)); err != nil {
 		return false, err
 	}
 	for _, follows := range []struct {

@@ -57,17 +57,22 @@ func TestX56APageReadsNoMoreThanItsCandidates(t *testing.T) {
 		for _, q := range userQueries {
 			q.Limit = 100
 			search := newUserSearch(q)
-			plan := planOf(t, s, search.text(), search.args...)
-			for line := range strings.Lines(plan) {
-				line = strings.TrimSpace(line)
-				// SQLite calls the candidates, which it has found by an index, a scan as well.
-				if strings.Contains(line, "Seq Scan") || strings.HasPrefix(line, "SCAN ") && !strings.HasPrefix(line, "SCAN c") && !strings.HasPrefix(line, "SCAN selected") {
-					t.Errorf("%+v:\n%s", q, plan)
-					break
-				}
+			text := search.text()
+			if plan := planOf(t, s, text, search.args...); readsAll(plan) {
+				t.Errorf("%+v:\n%s", q, plan)
 			}
 		}
 	})
+}
+
+// readsAll reports whether a plan reads a table as a whole. SQLite calls the candidates, which it has found by an index, a scan as well.
+func readsAll(plan string) bool {
+	for line := range strings.Lines(plan) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "Seq Scan") || strings.HasPrefix(line, "SCAN ") && line != "SCAN c" && !(line == "SCAN x" && strings.Contains(plan, "CO-ROUTINE x")) {
+			return true
+		}
+	}
+	return false
 }
 
 // BenchmarkFindUsers is a page of 100 of 100,000 users.

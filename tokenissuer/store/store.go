@@ -124,6 +124,8 @@ type ClientStore interface {
 	ClientDirectory
 	// Clients lists all stored clients, sorted by id.
 	Clients(ctx context.Context) ([]*Client, error)
+	// FindClients returns a page of the stored clients that a query selects, as UserStore.FindUsers does of users.
+	FindClients(ctx context.Context, which ClientQuery) (ClientPage, error)
 	// AddClient registers a client. It does not store Declared. It returns ErrTaken when the id belongs to a client or a user, and
 	// RemovedError when it belonged to one whose tokens may still be valid at client.CreatedAt. Consents to a former client of that id
 	// are deleted. Of concurrent calls with one id exactly one succeeds.

@@ -49,7 +49,7 @@ type UserQuery struct {
 	// WithoutFactor selects users for whom no Factor is second.
 	WithoutFactor bool
 	// After is where the page begins; the zero value: at the beginning.
-	After UserPosition
+	After SearchPosition
 	// Limit is the greatest number of users in the page, 1 to MaxPage.
 	Limit int
 }
@@ -57,9 +57,9 @@ type UserQuery struct {
 // MaxPage is the greatest Limit of a query.
 const MaxPage = 1000
 
-// UserPosition is a position in the users that a UserQuery selects: behind the user ID, found by the text Found. It is valid for queries
+// SearchPosition is a position in what a query selects: behind the thing with the id ID, found by the text Found. It is valid for queries
 // that differ in After and Limit alone.
-type UserPosition struct {
+type SearchPosition struct {
 	Found string `json:"f,omitzero"`
 	ID    string `json:"i,omitzero"`
 }
@@ -68,7 +68,7 @@ type UserPosition struct {
 type UserPage struct {
 	Users []*User
 	// Next is where the next page begins; the zero value: there is none. A page with a Next may have few users or none.
-	Next UserPosition
+	Next SearchPosition
 }
 
 // SearchText returns the form in which texts are compared in a search: as CanonicalEmail compares addresses, without surrounding white
@@ -79,19 +79,32 @@ func SearchText(text string) string {
 
 // SearchTexts returns the texts by which a search finds the user: name, address and username, without duplicates and empty ones.
 func (u *User) SearchTexts() []string {
-	texts := []string{SearchText(u.Name), SearchText(u.Email)}
+	texts := []string{u.Name, u.Email}
 	if u.Profile != nil {
-		texts = append(texts, SearchText(u.PreferredUsername))
+		texts = append(texts, u.PreferredUsername)
+	}
+	return searchTexts(texts...)
+}
+
+// searchTexts returns texts as SearchText, sorted, without duplicates and empty ones.
+func searchTexts(texts ...string) []string {
+	for i, text := range texts {
+		texts[i] = SearchText(text)
 	}
 	slices.Sort(texts)
 	return slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
 }
 
+// begins reports whether one of some texts begins with what is searched.
+func begins(texts []string, search string) bool {
+	search = SearchText(search)
+	return search == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, search) })
+}
+
 // Matches reports whether the query selects the user as far as the user's own record says. It does not consider Provider, WithoutFactor,
 // and After.
 func (q UserQuery) Matches(u *User) bool {
-	search := SearchText(q.Search)
-	return (search == "" || slices.ContainsFunc(u.SearchTexts(), func(text string) bool { return strings.HasPrefix(text, search) })) &&
+	return begins(u.SearchTexts(), q.Search) &&
 		(q.Organisation == "" || u.Organisation == q.Organisation) && (q.Role == "" || u.Role == q.Role) &&
 		(q.Group == "" || slices.Contains(u.AllGroups(), q.Group)) && (q.State == "" || u.State() == q.State)
 }

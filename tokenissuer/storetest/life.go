@@ -131,6 +131,9 @@ func (p populated) clientCalls(s store.Store) []call {
 	return []call{
 		{"Client", func(ctx context.Context) error { return errOf(s.Clients.Client(ctx, "app")) }},
 		{"Clients", func(ctx context.Context) error { return errOf(s.Clients.Clients(ctx)) }},
+		{"FindClients", func(ctx context.Context) error {
+			return errOf(s.Clients.FindClients(ctx, store.ClientQuery{Search: "a", Limit: 10}))
+		}},
 		{"AddClient", func(ctx context.Context) error { return s.Clients.AddClient(ctx, client("new client")) }},
 		{"ChangeClient", func(ctx context.Context) error {
 			return s.Clients.ChangeClient(ctx, "app", store.ClientChange{Edit: func(c *store.Client) error { c.FirstParty = false; return nil }})

@@ -25,7 +25,7 @@ const racers = 32
 // contract returns the checks that every store must pass.
 func contract() []check {
 	return slices.Concat(
-		clientChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, userSearchChecks, organisationChecks,
+		clientChecks, clientSearchChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, userSearchChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, mailChecks, hostSessionChecks,
 		identityChecks, unlinkingChecks, personalTokenChecks, factorChecks, deviceChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
 		declarationChecks, auditChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,

@@ -21,7 +21,7 @@ func found(t *testing.T, s store.UserStore, q store.UserQuery, size int) []strin
 		for _, u := range page.Users {
 			ids = append(ids, u.ID)
 		}
-		if q.After = page.Next; page.Next == (store.UserPosition{}) {
+		if q.After = page.Next; page.Next == (store.SearchPosition{}) {
 			break
 		}
 	}
@@ -113,7 +113,7 @@ var userSearchChecks = []check{
 			wantFound(t, s.Users, test.q, test.want...)
 		}
 		for _, odd := range []store.UserQuery{{}, {Search: "a"}, {Group: "staff"}} {
-			odd.Limit, odd.After = 1, store.UserPosition{Found: "\x00", ID: "\x00"}
+			odd.Limit, odd.After = 1, store.SearchPosition{Found: "\x00", ID: "\x00"}
 			must(t, errOf(s.Users.FindUsers(t.Context(), odd)))
 		}
 	}},

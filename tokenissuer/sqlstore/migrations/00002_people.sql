@@ -75,6 +75,13 @@ CREATE TABLE user_terms (
     PRIMARY KEY (term, user_id)
 );
 CREATE INDEX user_terms_by_user ON user_terms (user_id);
+-- The same of clients. See clientTerms.
+CREATE TABLE client_terms (
+    term      BYTEA NOT NULL,
+    client_id TEXT  NOT NULL,
+    PRIMARY KEY (term, client_id)
+);
+CREATE INDEX client_terms_by_client ON client_terms (client_id);
 CREATE INDEX users_invited ON users (id) WHERE status = 'active' AND password_hash = '' AND NOT external AND NOT service;
 CREATE INDEX identities_by_provider ON identities (provider, user_id) WHERE declared_email = '';
 
