@@ -13,6 +13,18 @@ export GOWORK = off
 build:
 	./xcaddy.sh
 
+# The Debian package of ./caddy in dist/, for this machine. VERSION is its version.
+VERSION ?= 0.1.0+git$(shell TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h)
+.PHONY: package package-try
+package: build
+	packaging/deb caddy $$(dpkg --print-architecture) '$(VERSION)' dist
+
+# Installs that package in a clean Debian root, serves, upgrades and purges it. It takes a minute, and needs root and a Debian mirror.
+package-try:
+	packaging/deb caddy $$(dpkg --print-architecture) 0.1.0~0 dist/first
+	packaging/deb caddy $$(dpkg --print-architecture) 0.1.0~1 dist/later
+	packaging/try dist/first/*.deb dist/later/*.deb
+
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
 # those that need Chromium, Node or nginx, a store that waits for its disk, and the rows of sign-in, faults, keys and tokens for members, which
 # wait, hash many passwords or flood a gate. They are for `make test`.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/fetch"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -77,6 +78,7 @@ type (
 		State      keys.State      `json:"state"`
 		CreatedAt  time.Time       `json:"created_at"`
 		ActiveFrom time.Time       `json:"active_from"`
+		DueAt      time.Time       `json:"due_at"`
 		RevokedAt  time.Time       `json:"revoked_at"`
 		SealedWith string          `json:"sealed_with"`
 	}
@@ -114,6 +116,7 @@ type (
 	}
 	nodeStatus struct {
 		Ready     bool                        `json:"ready"`
+		Version   string                      `json:"version"`
 		Reasons   []string                    `json:"reasons"`
 		Streams   int                         `json:"open_streams"`
 		Own       *issuerStatus               `json:",embed"`
@@ -121,15 +124,17 @@ type (
 		TrustKeys map[string]fetch.KeysReport `json:"trust_keys"`
 	}
 	issuerStatus struct {
-		Issuer      string                     `json:"issuer"`
-		Store       string                     `json:"store"`
-		Revocations int                        `json:"revocations"`
-		Staleness   *float64                   `json:"revocation_staleness_seconds"`
-		Keys        map[string]int             `json:"keys"`
-		Signing     map[oauth.Algorithm]string `json:"signing_keys"`
-		ClockSkew   float64                    `json:"clock_skew_seconds"`
-		Verified    int                        `json:"verified_tokens"`
-		Housekeeper bool                       `json:"housekeeper"`
-		Stored      map[string]int64           `json:"stored_rows"`
+		Issuer       string                     `json:"issuer"`
+		Store        string                     `json:"store"`
+		Revocations  int                        `json:"revocations"`
+		Staleness    *float64                   `json:"revocation_staleness_seconds"`
+		Keys         map[string]int             `json:"keys"`
+		Signing      map[oauth.Algorithm]string `json:"signing_keys"`
+		ClockSkew    float64                    `json:"clock_skew_seconds"`
+		Verified     int                        `json:"verified_tokens"`
+		Housekeeper  bool                       `json:"housekeeper"`
+		Stored       map[string]int64           `json:"stored_rows"`
+		AuditDropped int64                      `json:"audit_events_dropped"`
+		Mail         *admin.MailStatus          `json:"mail"`
 	}
 )

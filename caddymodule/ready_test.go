@@ -73,7 +73,16 @@ func TestF27ReadinessIsOff(t *testing.T) {
 	}
 }
 
-// TestF27ReadinessOnTheWire: GET or HEAD → the readiness; other methods → 405.
+// live checks that the program says that it answers.
+func (g *gatehouse) live() {
+	g.t.Helper()
+	status, header, body := g.do(http.MethodGet, "/oauth/live", "")
+	if status != http.StatusOK || body != `{"live":true}` || header.Get("Cache-Control") != "no-store" {
+		g.t.Errorf("liveness: %d %v %s", status, header, body)
+	}
+}
+
+// TestF27ReadinessOnTheWire: GET or HEAD → the readiness, and at /oauth/live that the program answers; other methods → 405.
 func TestF27ReadinessOnTheWire(t *testing.T) {
 	g := startGatehouse(t, readySite)
 	if !g.ready() {
@@ -82,9 +91,12 @@ func TestF27ReadinessOnTheWire(t *testing.T) {
 	if status, header, body := g.do(http.MethodHead, "/oauth/ready", ""); status != http.StatusOK || body != "" || header.Get("Cache-Control") != "no-store" {
 		t.Errorf("HEAD: %d %v %q", status, header, body)
 	}
+	g.live()
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
-		if status, header, body := g.do(method, "/oauth/ready", ""); status != http.StatusMethodNotAllowed || header.Get("Allow") != "GET, HEAD" {
-			t.Errorf("%s: %d %v %s", method, status, header, body)
+		for _, path := range []string{"/oauth/ready", "/oauth/live"} {
+			if status, header, body := g.do(method, path, ""); status != http.StatusMethodNotAllowed || header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: %d %v %s", method, path, status, header, body)
+			}
 		}
 	}
 	for _, path := range []string{"/oauth/ready/", "/oauth//ready", "/oauth/Ready", "/oauth/%72eady"} {
@@ -125,7 +137,7 @@ func startTakesLong() (end func()) {
 	return func() { startTimeout = before }
 }
 
-// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second; only the operator is told
+// TestF5NotReadyWithoutItsStore: a store that cannot be read → not ready within a second, and alive; only the operator is told
 // why, because errors of databases name hosts and paths.
 func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	c := setClock(t)
@@ -141,6 +153,7 @@ func TestF5NotReadyWithoutItsStore(t *testing.T) {
 	if g.ready() {
 		t.Error("ready without a store")
 	}
+	g.live()
 	if reasons := g.reasons(); !strings.HasPrefix(reasons, "store: ") {
 		t.Errorf("the operator is told: %s", reasons)
 	}

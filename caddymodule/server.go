@@ -38,7 +38,7 @@ type Server struct {
 	// for byte; its other spellings are 404, as those of the issuer's own paths. Default: there is none.
 	TokenAlias string `json:"token_alias,omitempty"`
 	// Ready serves /oauth/ready below the issuer's path, for balancers: 200 when this node can serve and 503 when it cannot,
-	// without authentication. It answers on every host of the HTTP server: a balancer may name the node by its address.
+	// without authentication; and /oauth/live, for supervisors: 200 as long as the program answers. They answer on every host of the HTTP server: a balancer may name the node by its address.
 	// Default: off.
 	Ready bool `json:"ready,omitempty"`
 	// Source is the position of the directive in a Caddyfile, as file:line. It serves only error messages.
@@ -197,13 +197,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// Serve answers a readiness request, and reports whether the request was one.
+// Serve answers a request for a check of the node, and reports whether the request was one.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if !s.service.handler.IsReadiness(r) {
+	if !s.service.handler.IsHealth(r) {
 		return false
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	s.service.handler.ServeReadiness(w, r, s.service.isReady(r))
+	s.service.handler.ServeHealth(w, r, func() bool { return s.service.isReady(r) })
 	return true
 }
 

@@ -307,7 +307,7 @@ func TestX14TextsOfStrangers(t *testing.T) {
 	}
 }
 
-// TestX15AThousandRefusalsASecond: 1000 refusals a second for a minute → all are kept within seconds, in writes that 32 share, and no line
+// TestX15AThousandRefusalsASecond: 1000 refusals a second for ten seconds → all are kept within seconds, in writes that 32 share, and no line
 // waits for one.
 func TestX15AThousandRefusalsASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -315,16 +315,16 @@ func TestX15AThousandRefusalsASecond(t *testing.T) {
 		s.store.fails(func(context.Context) (bool, error) { time.Sleep(2 * time.Millisecond); return true, nil })
 		s.Open(s.store)
 		start := time.Now()
-		for n := range 60_000 {
+		for n := range 10_000 {
 			s.audit.Info("request refused at the gate", zap.Int("n", n))
 			time.Sleep(time.Millisecond)
 		}
-		if took := time.Since(start); took != time.Minute {
+		if took := time.Since(start); took != 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(s.store.events()); n != 60_000 || s.store.writes > 60_000/25 {
+		if n := len(s.store.events()); n != 10_000 || s.store.writes > 10_000/25 {
 			t.Errorf("%d are kept in %d writes", n, s.store.writes)
 		}
 	})

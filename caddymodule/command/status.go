@@ -38,7 +38,7 @@ func statusCommand(api *apiClient) *cobra.Command {
 
 // statusRows are the rows of the command.
 func statusRows(s *admin.NodeStatus) [][]string {
-	rows := [][]string{{"ready", yesOrNo(s.Ready)}}
+	rows := [][]string{{"ready", yesOrNo(s.Ready)}, {"version", s.Version}}
 	for _, reason := range s.Reasons {
 		rows = append(rows, []string{"because", reason})
 	}
@@ -69,6 +69,12 @@ func issuerRows(s *admin.IssuerStatus) (rows [][]string) {
 		{"verified tokens", strconv.Itoa(s.Verified)},
 		{"housekeeper", yesOrNo(s.Housekeeper)},
 	}...)
+	if s.AuditDropped > 0 {
+		rows = append(rows, []string{"events not kept", strconv.FormatInt(s.AuditDropped, 10)})
+	}
+	if s.Mail != nil {
+		rows = append(rows, []string{"mail", providerState(s.Mail.Trouble, s.Mail.LastSuccess.IsZero())})
+	}
 	for _, table := range slices.Sorted(maps.Keys(s.Stored)) {
 		rows = append(rows, []string{"stored " + table, strconv.FormatInt(s.Stored[table], 10)})
 	}

@@ -9,8 +9,11 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -36,10 +39,15 @@ func Watch() {
 }
 
 func watch() {
+	file, err := os.Open("/proc/loadavg")
+	if err != nil {
+		return // a system without such a file: every time is fair
+	}
+	defer func() { _ = file.Close() }()
 	for {
-		running, err := runnable()
+		running, err := runnable(file)
 		if err != nil {
-			return // a system without such a file: every time is fair
+			return
 		}
 		mu.Lock()
 		samples = append(samples, sample{time.Now(), running})
@@ -49,19 +57,24 @@ func watch() {
 }
 
 // runnable returns how many threads of the machine run or wait for a processor, without the calling one.
-func runnable() (int, error) {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
+func runnable(loadavg io.ReaderAt) (int, error) {
+	var text [128]byte
+	n, err := loadavg.ReadAt(text[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	return parse(string(text))
+	return parse(string(text[:n]))
 }
 
 // parse parses the fourth field of /proc/loadavg, such as 3/345 (proc_loadavg(5)).
 func parse(text string) (int, error) {
-	var averages [3]float64
-	var running, all int
-	if _, err := fmt.Sscanf(text, "%f %f %f %d/%d", &averages[0], &averages[1], &averages[2], &running, &all); err != nil {
+	fields := strings.Fields(text)
+	if len(fields) < 4 {
+		return 0, fmt.Errorf("reading %q: too few fields", text)
+	}
+	now, _, _ := strings.Cut(fields[3], "/")
+	running, err := strconv.Atoi(now)
+	if err != nil {
 		return 0, fmt.Errorf("reading %q: %w", text, err)
 	}
 	if running < 1 {

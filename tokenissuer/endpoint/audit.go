@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +24,7 @@ import (
 type Audit struct {
 	accepted *zap.Logger
 	refused  *zap.Logger
-	crowded  map[*oauth.Error]*zap.Logger // each is sampled separately
+	crowds   crowds
 	address  func(*http.Request) string
 }
 
@@ -31,7 +32,7 @@ type Audit struct {
 const (
 	refusalsInFull = 1000
 	thinning       = 1000
-	// crowdedPause is the minimum time between two lines about overload with the same reason. Metrics count them all.
+	// crowdedPause is the minimum time between two lines about overload with the same reason and message. Metrics count them all.
 	crowdedPause = time.Minute
 )
 
@@ -43,20 +44,32 @@ var overloads = []*oauth.Error{
 
 // NewAudit returns an Audit that writes to logger. address returns the client's address, which trusted proxies may supply.
 func NewAudit(logger *zap.Logger, address func(*http.Request) string) *Audit {
-	crowded := make(map[*oauth.Error]*zap.Logger)
-	for _, overload := range overloads {
-		crowded[overload] = logger.WithOptions(thinned(crowdedPause, 1, 0))
-	}
-	return &Audit{
-		accepted: logger, refused: logger.WithOptions(thinned(time.Second, refusalsInFull, thinning)), crowded: crowded, address: address,
-	}
+	thinned := zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, refusalsInFull, thinning)
+	})
+	return &Audit{accepted: logger, refused: logger.WithOptions(thinned), crowds: crowds{logged: make(map[crowd]time.Time)}, address: address}
 }
 
-// thinned samples lines by message: in each interval it writes the first ones, then one in thereafter, or none if thereafter is 0.
-func thinned(within time.Duration, first, thereafter int) zap.Option {
-	return zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, within, first, thereafter)
-	})
+// crowds records when a line about each overload was last logged. One of zap's samplers for each would take half a megabyte.
+type crowds struct {
+	mu     sync.Mutex
+	logged map[crowd]time.Time
+}
+
+type crowd struct {
+	reason  *oauth.Error
+	message string
+}
+
+// isDue reports whether a line may be logged now, and records it.
+func (c *crowds) isDue(about crowd, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last, has := c.logged[about]; has && now.Sub(last) < crowdedPause {
+		return false
+	}
+	c.logged[about] = now
+	return true
 }
 
 // Address returns the client's address.
@@ -101,7 +114,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	overload := slices.IndexFunc(overloads, func(o *oauth.Error) bool { return errors.Is(e, o) })
 	switch {
 	case overload >= 0:
-		level, logger = zapcore.WarnLevel, a.crowded[overloads[overload]]
+		level, logger = zapcore.WarnLevel, a.accepted // crowds thins them
 	case fault && !errors.Is(err, context.Canceled) && !errors.Is(r.Context().Err(), context.Canceled): // SQLite reports "interrupted" when the client has disconnected
 		level = zapcore.ErrorLevel
 	case errors.Is(e, oauth.ErrCodeReplayed), errors.Is(e, oauth.ErrRefreshReused), errors.Is(e, oauth.ErrRepeatedElsewhere):
@@ -110,7 +123,7 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 		level = zapcore.DebugLevel // a device asks again every few seconds
 	}
 	entry := logger.Check(level, message)
-	if entry == nil {
+	if entry == nil || overload >= 0 && !a.crowds.isDue(crowd{overloads[overload], message}, entry.Time) {
 		return
 	}
 	fields = append(append(a.request(nil, r), fields...),

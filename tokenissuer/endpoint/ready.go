@@ -7,17 +7,39 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// readyPath is the path of the readiness check for load balancers, relative to the issuer's path.
-const readyPath = "/oauth/ready"
+// readyPath and livePath are the paths of the checks for load balancers and supervisors, relative to the issuer's path.
+const (
+	readyPath = "/oauth/ready"
+	livePath  = "/oauth/live"
+)
 
-// IsReadiness reports whether a request is for the readiness check. The check has no route, because the operator chooses where it is
-// served.
-func (h *Handler) IsReadiness(r *http.Request) bool {
-	return r.URL.EscapedPath() == h.site.prefix+readyPath
+// IsHealth reports whether a request is for one of the checks. They have no routes, because the operator chooses where they are served.
+func (h *Handler) IsHealth(r *http.Request) bool {
+	path := r.URL.EscapedPath()
+	return path == h.site.prefix+readyPath || path == h.site.prefix+livePath
 }
 
-// ServeReadiness reports whether this node can serve requests. It does not say why it cannot.
-func (h *Handler) ServeReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
+// ServeHealth serves the check that the request is for. That of livePath only says that the program answers: a supervisor that restarts
+// nodes must not do so because the database is away.
+func (h *Handler) ServeHealth(w http.ResponseWriter, r *http.Request, ready func() bool) {
+	if r.URL.EscapedPath() == h.site.prefix+livePath {
+		h.serveLiveness(w, r)
+		return
+	}
+	h.serveReadiness(w, r, ready())
+}
+
+func (h *Handler) serveLiveness(w http.ResponseWriter, r *http.Request) {
+	begin(w, r)
+	found := route{name: "live", methods: methodsGet, refuse: h.browser.refuseJSON}
+	found.serve = func(w http.ResponseWriter, _ *http.Request) error {
+		return answers.WriteJSON(w, map[string]bool{"live": true})
+	}
+	h.serve(w, r, found)
+}
+
+// serveReadiness reports whether this node can serve requests. It does not say why it cannot.
+func (h *Handler) serveReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	begin(w, r)
 	found := route{name: "ready", methods: methodsGet, refuse: h.browser.refuseJSON}
 	found.serve = func(w http.ResponseWriter, _ *http.Request) error {

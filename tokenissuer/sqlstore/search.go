@@ -124,7 +124,8 @@ func (s *search) begins(text string) {
 	at := s.arg([]byte(max(s.after.Found, from)))
 	s.candidates = `SELECT term, ` + s.in.id + ` FROM ` + s.in.terms + ` WHERE term < ` + end + ` AND (term, ` + s.in.id + `) > (` + at + `, ` + s.arg(possible(s.after.ID)) + `)
 		ORDER BY term, ` + s.in.id + ` LIMIT ` + s.arg(s.limit)
-	s.conditions = append(s.conditions, `NOT `+exists(s.in.terms, s.in.id+` = x.id AND term >= `+first+` AND term < c.term`))
+	// COALESCE keeps the database from reading all terms between the two for each candidate: only the index by the id is left.
+	s.conditions = append(s.conditions, `NOT `+exists(s.in.terms, s.in.id+` = x.id AND COALESCE(term, term) >= `+first+` AND COALESCE(term, term) < c.term`))
 }
 
 // among makes the things of a table the candidates if there are none yet, and a condition otherwise.

@@ -58,7 +58,20 @@ var naughty = []string{
 
 // TestA77MarkupStaysText and TestA78NaughtyStrings check the same: the content of any field of any page changes no element and no
 // attribute, and the form returns it unchanged.
-func TestA77MarkupStaysText(t *testing.T) { holdShape(t, markup) }
+func TestA77MarkupStaysText(t *testing.T) {
+	var values, anywhere []string
+	for _, value := range markup {
+		if strings.ContainsAny(value, "<>'\"") && !scheme.MatchString(value) && !strings.HasPrefix(value, "/") {
+			anywhere = append(anywhere, value)
+		} else {
+			values = append(values, value) // as an address it has to come first
+		}
+	}
+	for some := range slices.Chunk(anywhere, 6) { // one that breaks out shows, whatever comes after it
+		values = append(values, strings.Join(some, " "))
+	}
+	holdShape(t, values)
+}
 
 func TestA78NaughtyStrings(t *testing.T) {
 	var values []string

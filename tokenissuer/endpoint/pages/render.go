@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"sync"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
@@ -71,7 +72,7 @@ type Pages struct {
 	// console is the look of the console, whose style sheet has more.
 	console   look
 	notes     map[noteKey]string
-	templates map[string]*template.Template
+	templates map[string]*template.Template // of parsedTemplates
 	// policy is the Content-Security-Policy without form targets.
 	policy string
 }
@@ -114,25 +115,27 @@ func New(s Settings) (*Pages, error) {
 	}
 	style = append(style, more...)
 	p.console = look{template.CSS(style), policy(style)} //nolint:gosec // likewise
-	return p, p.parseTemplates()
+	p.templates, err = parsedTemplates()
+	return p, err
 }
 
 // Brand returns the operator's name.
 func (p *Pages) Brand() string { return p.brand.name }
 
-// parseTemplates combines each page's file with the layout.
-func (p *Pages) parseTemplates() error {
-	p.templates = make(map[string]*template.Template)
+// parsedTemplates combines each page's file with the layout, by name. What an operator can set is in the data of the templates, so that all
+// Pages share them.
+var parsedTemplates = sync.OnceValues(func() (map[string]*template.Template, error) {
+	templates := make(map[string]*template.Template)
 	for _, page := range []Page{SignIn{}, SecondFactor{}, Enrolment{}, Codes{}, AskLetter{}, UseLink{}, Consent{}, Device{}, DeviceDecided{}, FormPost{}, Account{}, SignOut{}, Front{}, AtHost{}, Denied{}, Problem{}, Console{}} {
 		name := page.template()
 		parsed, err := template.ParseFS(files, "layout.html", name+".html")
 		if err != nil {
-			return fmt.Errorf("page %s: %w", name, err)
+			return nil, fmt.Errorf("page %s: %w", name, err)
 		}
-		p.templates[name] = parsed
+		templates[name] = parsed
 	}
-	return nil
-}
+	return templates, nil
+})
 
 // Render returns the HTML of a page in a language, or in the default one if the language is unavailable. It fails for an unknown Notice,
 // Done or ProblemCode.
