@@ -103,10 +103,10 @@ floods:
 	GATEHOUSE_CLUSTER_TABLE=$(CURDIR)/dist/floods.md go test -count=1 -timeout 2h -run '^Test(F23|F25|G81)' ./rig; \
 		status=$$?; cat dist/floods.md; exit $$status
 
-# Pictures of every page in dist/screenshots, also with an operator's colours and languages, and of two in docs/images for the README.
+# Pictures of every page in dist/screenshots, also with an operator's colours and languages, and of four in docs/images for the README.
 screenshots: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
-	GATEHOUSE_SCREENSHOTS=$(CURDIR)/dist/screenshots go test -count=1 -run '^Test(BrowserLooks|U18.*)$$' ./caddymodule
+	GATEHOUSE_SCREENSHOTS=$(CURDIR)/dist/screenshots go test -count=1 -run '^Test(BrowserLooks|U18.*|O80.*)$$' ./caddymodule
 	mkdir -p docs/images
 	cp dist/screenshots/readme/*.png docs/images/
 

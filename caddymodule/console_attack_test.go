@@ -433,6 +433,12 @@ func TestO68NoChangeIsLost(t *testing.T) {
 	if now := s.snapshot(); now != before {
 		t.Errorf("changed:\n%s\nwas\n%s", now, before)
 	}
+	for line := range strings.Lines(s.logs()) {
+		if strings.Contains(line, `"level":"error"`) {
+			t.Errorf("an operator's mistake is an error: %s", line)
+			break
+		}
+	}
 
 	_, form := s.filled(t, v.navigate(edit))
 	(&factorScene{s.gatehouse, s.clock}).wait(16 * time.Minute)

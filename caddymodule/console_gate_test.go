@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// page returns a page of the console, which has to be answered with that status.
-func (s *consoleScene) page(v *visitorOfHosts, status int, path string) string {
+// opens returns a page of the console, which has to be answered with that status.
+func (s *consoleScene) opens(v *visitorOfHosts, status int, path string) string {
 	v.t.Helper()
 	a := v.navigate(s.at("admin", "/oauth/admin"+path))
 	if a.status != status {
@@ -27,7 +27,7 @@ func (s *consoleScene) page(v *visitorOfHosts, status int, path string) string {
 func (s *consoleScene) eventuallyOn(v *visitorOfHosts, path, text string) (body string) {
 	v.t.Helper()
 	eventually(v.t, path+" has "+text, func() bool {
-		body = s.page(v, http.StatusOK, path)
+		body = s.opens(v, http.StatusOK, path)
 		return strings.Contains(body, text)
 	})
 	return body
@@ -59,16 +59,16 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 	if a, _ := ada.walk(wiki, "ada@acme.example"); a.status != http.StatusForbidden {
 		t.Fatalf("without the group: %d %.500s", a.status, a.body)
 	}
-	refusals := linkIn(t, s.page(olga, http.StatusOK, "/people/person?id=u-ada"), "/oauth/admin/gate/refusals?user=u-ada")
+	refusals := linkIn(t, s.opens(olga, http.StatusOK, "/people/person?id=u-ada"), "/oauth/admin/gate/refusals?user=u-ada")
 	list := s.eventuallyOn(olga, refusals, "group writers")
-	why := s.page(olga, http.StatusOK, linkIn(t, list, "/oauth/admin/gate/why"))
+	why := s.opens(olga, http.StatusOK, linkIn(t, list, "/oauth/admin/gate/why"))
 	for _, text := range []string{"group_missing", "group writers", "The person is in none of the groups", "/pages/plans"} {
 		if !strings.Contains(why, text) {
 			t.Errorf("the page does not say %q: %s", text, why)
 		}
 	}
 	edit := linkIn(t, why, "/oauth/admin/people/edit?id=u-ada")
-	_, fields := formIn(t, page{body: s.page(olga, http.StatusOK, edit)})
+	_, fields := formIn(t, page{body: s.opens(olga, http.StatusOK, edit)})
 	for name, value := range map[string]string{"role": "member", "organisation": "acme", "groups": "engineering\nwriters"} {
 		fields.Set(name, value)
 	}
@@ -81,7 +81,7 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 
 	t.Run("the audit log has it all, and only what is asked for", func(t *testing.T) {
 		s.eventuallyOn(olga, "/audit?event=user+updated", "groups")
-		body := s.page(olga, http.StatusOK, "/audit?reason=group_missing&user=ada%40acme.example&since=24h")
+		body := s.opens(olga, http.StatusOK, "/audit?reason=group_missing&user=ada%40acme.example&since=24h")
 		if !strings.Contains(body, "request refused at the gate") || strings.Contains(body, "user updated") {
 			t.Error(body)
 		}
@@ -123,8 +123,8 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 	t.Run("an operator of one organisation", func(t *testing.T) {
 		owen := s.operator(t, "owen@acme.example")
 		s.eventuallyOn(owen, "/gate/refusals?user=u-ada", "group writers")
-		mine := linkIn(t, s.page(owen, http.StatusOK, "/audit?user=u-ada&reason=group_missing"), "/oauth/admin/gate/why")
-		s.page(owen, http.StatusOK, mine)
+		mine := linkIn(t, s.opens(owen, http.StatusOK, "/audit?user=u-ada&reason=group_missing"), "/oauth/admin/gate/why")
+		s.opens(owen, http.StatusOK, mine)
 		s.eventuallyOn(olga, "/audit?user=u-ben", "user added")
 		var ofBen struct {
 			ID string `json:"event_id"`
@@ -136,11 +136,11 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 			"/gate/why?id=" + ofBen.ID: 404, "/gate/why?id=x": 404, "/gate/why": 404, "/gate": 404, "/providers": 404, "/keys": 404, "/keys/rotate": 404, "/nodes": 404,
 			"/audit": 200, "/gate/refusals": 200, "": 200,
 		} {
-			if body := s.page(owen, status, path); strings.Contains(body, "u-ben") && status != 404 {
+			if body := s.opens(owen, status, path); strings.Contains(body, "u-ben") && status != 404 {
 				t.Errorf("%s: %s", path, body)
 			}
 		}
-		s.page(olga, http.StatusOK, "/gate/why?id="+ofBen.ID)
+		s.opens(olga, http.StatusOK, "/gate/why?id="+ofBen.ID)
 	})
 }
 
@@ -150,7 +150,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 	s := startConsole(t)
 	olga := s.operator(t, "olga@acme.example")
 	kids := func() (list []string) {
-		for _, found := range regexp.MustCompile(`/oauth/admin/keys/act\?do=revoke_key&amp;id=([^"]*)"`).FindAllStringSubmatch(s.page(olga, http.StatusOK, "/keys"), -1) {
+		for _, found := range regexp.MustCompile(`/oauth/admin/keys/act\?do=revoke_key&amp;id=([^"]*)"`).FindAllStringSubmatch(s.opens(olga, http.StatusOK, "/keys"), -1) {
 			list = append(list, found[1])
 		}
 		return list
@@ -164,7 +164,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		t.Fatalf("%q after %q", after, before)
 	}
 	revoke := "/keys/act?do=revoke_key&id=" + before[0]
-	if body := s.page(olga, http.StatusOK, revoke); !strings.Contains(body, "Every token that it has signed is refused at once") {
+	if body := s.opens(olga, http.StatusOK, revoke); !strings.Contains(body, "Every token that it has signed is refused at once") {
 		t.Error(body)
 	}
 	if a := s.change(olga, revoke, nil); a.status != http.StatusSeeOther {
@@ -182,7 +182,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		"/nodes":     {"It can serve", "memory", "this node", "Sessions and grants"},
 		"":           {"Let somebody in", "/oauth/admin/gate/refusals", "routes to an upstream are open", "Sign-ins: 2", "Refusals: "},
 	} {
-		body := s.page(olga, http.StatusOK, path)
+		body := s.opens(olga, http.StatusOK, path)
 		for _, text := range texts {
 			if !strings.Contains(body, text) {
 				t.Errorf("%s does not say %q: %s", path, text, body[strings.Index(body, "<main"):])
@@ -190,7 +190,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		}
 	}
 	for path, status := range map[string]int{"/providers/test?name=none": 404, "/providers/test": 404, "/providers/mail": 200, "/keys/act?do=none": 404} {
-		s.page(olga, status, path)
+		s.opens(olga, status, path)
 	}
 	if a := s.change(olga, "/providers/mail", url.Values{"to": {"a@b.example"}}); a.status != http.StatusConflict || !strings.Contains(a.body, "there is no mail") {
 		t.Errorf("a mail without a server: %d %.2000s", a.status, a.body)
@@ -207,7 +207,7 @@ func TestO43TheDatabaseIsAway(t *testing.T) {
 	proxy := faultproxy.Start(t, server.Addr())
 	s := startConsole(t, "store memory", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()))
 	olga := s.operator(t, "olga@acme.example")
-	s.page(olga, http.StatusOK, "/people/person?id=u-ada")
+	s.opens(olga, http.StatusOK, "/people/person?id=u-ada")
 	proxy.Cut()
 	for _, path := range []string{"", "/audit", "/gate/refusals", "/people/person?id=u-ada", "/people/act?do=disable&id=u-ada"} {
 		if a := olga.navigate(s.at("admin", "/oauth/admin"+path)); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "<h1>") {
@@ -221,13 +221,13 @@ func TestO43TheDatabaseIsAway(t *testing.T) {
 	eventually(t, "the database is back", func() bool {
 		return olga.navigate(s.at("admin", "/oauth/admin/people/person?id=u-ada")).status == http.StatusOK
 	})
-	if body := s.page(olga, http.StatusOK, "/people/person?id=u-ada"); strings.Contains(body, "Disabled") {
+	if body := s.opens(olga, http.StatusOK, "/people/person?id=u-ada"); strings.Contains(body, "Disabled") {
 		t.Error("half of the change was made: " + body)
 	}
 	eventually(t, "the change is made", func() bool {
 		return s.change(olga, "/people/act?do=disable&id=u-ada", nil).status == http.StatusSeeOther
 	})
-	if body := s.page(olga, http.StatusOK, "/people/person?id=u-ada"); !strings.Contains(body, "Disabled") {
+	if body := s.opens(olga, http.StatusOK, "/people/person?id=u-ada"); !strings.Contains(body, "Disabled") {
 		t.Error(body)
 	}
 }

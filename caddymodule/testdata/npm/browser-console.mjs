@@ -1,0 +1,109 @@
+// An operator with Chromium on every page of the console. The test has signed her in, with two factors.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+
+import { close, visit } from './browser.mjs'
+import { check, given, runChecks } from './checks.mjs'
+import { look } from './looks.mjs'
+
+const { admin } = given.applications
+const focusable = 'a[href], button, input:not([type=hidden]), select, textarea, summary'
+const name = (path) => `console${path.replace(/[?].*?do=([a-z_]+).*/, '-$1').replace(/[?].*/, '').replaceAll('/', '-')}`
+
+const asOperator = (run, options = {}) => visit(async (page, context) => {
+  await context.addCookies(given.cookies.map((c) => ({ ...c, url: admin })))
+  await run(page, context)
+}, options)
+
+async function open(page, path) {
+  const response = await page.goto(`${admin}/oauth/admin${path}`)
+  assert.equal(response.status(), 200, path)
+}
+
+for (const [language, locale, colorScheme] of [['en', 'en-GB', 'light'], ['de', 'de-DE', 'dark']]) {
+  check(`O80 every page in ${language}, ${colorScheme}: accessible, nothing sideways at 360 px`, () => asOperator(async (page) => {
+    for (const path of given.pages) {
+      await open(page, path)
+      await look(page, name(path), language)
+    }
+  }, { locale, colorScheme }))
+}
+
+check('O80 by keyboard: Tab reaches everything on each page in its order, and shows where it is', () => asOperator(async (page) => {
+  for (const path of given.pages) {
+    await open(page, path)
+    const reached = []
+    let left = true
+    for (let presses = 0; presses < 400; presses++) {
+      await page.keyboard.press('Tab')
+      const [at, outlined, all] = await page.evaluate((selector) => {
+        const active = document.activeElement
+        const list = [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
+        return [list.indexOf(active), getComputedStyle(active).outlineStyle !== 'none', list.length]
+      }, focusable)
+      if (at < 0) continue // a region that scrolls
+      assert.equal(at, reached.length, `${path}: Tab ${presses}`)
+      assert.ok(outlined, `${path}: nothing shows the focus at ${at}`)
+      reached.push(at)
+      left = reached.length < all
+      if (!left) break
+    }
+    assert.ok(!left, `${path}: Tab reaches ${reached.length} only`)
+  }
+}))
+
+// Days are what operators come for, with at most so many clicks. A field that is filled in and a choice are none.
+const days = {
+  'let her in': [3, async (page, click) => {
+    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'Invite a person' }))
+    await page.getByLabel('E-mail address').fill('grace@acme.example')
+    await page.getByLabel('Role').selectOption('member')
+    await page.getByLabel('Organisation').selectOption('acme')
+    await click(page.getByRole('button', { name: 'Invite' }))
+    assert.match(await page.getByLabel('Link').inputValue(), /^http/)
+  }],
+  'throw him out everywhere now': [5, async (page, click) => {
+    await click(page.getByRole('link', { name: 'People' }))
+    await page.getByLabel('Name or address begins with').fill('ben')
+    await click(page.getByRole('button', { name: 'Search' }))
+    await click(page.getByRole('link', { name: 'Ben', exact: true }))
+    await click(page.getByRole('link', { name: 'Sign out everywhere' }))
+    await click(page.getByRole('button', { name: 'Sign out everywhere' }))
+    await page.getByText('The change was made.').waitFor()
+    await page.getByText('There is no session.').or(page.getByText('is signed in')).first().waitFor()
+  }],
+  'she has another name now': [5, async (page, click) => {
+    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'Ada', exact: true }))
+    await click(page.getByRole('link', { name: 'Edit' }))
+    await page.getByLabel('Name', { exact: true }).fill('Ada King')
+    await click(page.getByRole('button', { name: 'Save' }))
+    await page.getByText('The change was made.').waitFor()
+    await page.getByRole('heading', { name: /Ada King/ }).waitFor()
+  }],
+}
+for (const [what, [most, run]] of Object.entries(days)) {
+  check(`O81 without script: ${what}`, () => asOperator(async (page) => {
+    let clicks = 0
+    await open(page, '')
+    await run(page, async (locator) => {
+      clicks++
+      await Promise.all([page.waitForEvent('load'), locator.click()])
+    })
+    assert.ok(clicks <= most, `${clicks} clicks`)
+  }, { javaScriptEnabled: false }))
+}
+
+if (given.pictures) {
+  check('pictures for the README', () => asOperator(async (page) => {
+    for (const [file, path] of [['console', ''], ['console-person', '/people/person?id=u-ada']]) {
+      await open(page, path)
+      const picture = await page.screenshot({ path: join(given.screenshots, 'readme', `${file}.png`) })
+      assert.ok(picture.length < 100_000, `${file} has ${picture.length} bytes`)
+    }
+  }, { viewport: { width: 1100, height: 760 } }))
+}
+
+await runChecks(close)
