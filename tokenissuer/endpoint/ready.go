@@ -20,35 +20,23 @@ func (h *Handler) IsHealth(r *http.Request) bool {
 }
 
 // ServeHealth serves the check that the request is for. That of livePath only says that the program answers: a supervisor that restarts
-// nodes must not do so because the database is away.
+// nodes must not do so because the database is away. That of readyPath reports whether this node can serve, and not why it cannot.
 func (h *Handler) ServeHealth(w http.ResponseWriter, r *http.Request, ready func() bool) {
-	if r.URL.EscapedPath() == h.site.prefix+livePath {
-		h.serveLiveness(w, r)
-		return
-	}
-	h.serveReadiness(w, r, ready())
-}
-
-func (h *Handler) serveLiveness(w http.ResponseWriter, r *http.Request) {
-	begin(w, r)
-	found := route{name: "live", methods: methodsGet, refuse: h.browser.refuseJSON}
-	found.serve = func(w http.ResponseWriter, _ *http.Request) error {
-		return answers.WriteJSON(w, map[string]bool{"live": true})
-	}
-	h.serve(w, r, found)
-}
-
-// serveReadiness reports whether this node can serve requests. It does not say why it cannot.
-func (h *Handler) serveReadiness(w http.ResponseWriter, r *http.Request, ready bool) {
 	begin(w, r)
 	found := route{name: "ready", methods: methodsGet, refuse: h.browser.refuseJSON}
 	found.serve = func(w http.ResponseWriter, _ *http.Request) error {
-		status := http.StatusOK
-		if !ready {
+		is, status := ready(), http.StatusOK
+		if !is {
 			status = answers.SetStatusHeaders(w, oauth.Unavailable("not_ready", nil))
 		}
-		answers.WriteBody(w, status, answers.JSON, readiness{ready})
+		answers.WriteBody(w, status, answers.JSON, readiness{is})
 		return nil
+	}
+	if r.URL.EscapedPath() == h.site.prefix+livePath {
+		found.name = "live"
+		found.serve = func(w http.ResponseWriter, _ *http.Request) error {
+			return answers.WriteJSON(w, map[string]bool{"live": true})
+		}
 	}
 	h.serve(w, r, found)
 }
