@@ -28,7 +28,7 @@ func TestO80O81BrowserConsole(t *testing.T) {
 
 	// Each page is about the first of these that it can show.
 	abouts := []url.Values{
-		{"id": {"u-olga"}, "user": {"u-ben"}, "factor": {"f"}, "session": {"s"}, "token": {"t"}}, {"id": {"u-long"}, "user": {"u-ben"}}, {"id": {"house"}}, {"id": {"stored"}, "client": {"gatehouse"}}, {},
+		{"id": {"u-olga"}, "user": {"u-ben"}, "factor": {"f"}, "session": {"s"}, "token": {"t"}}, {"id": {"u-long"}, "user": {"u-ben"}}, {"id": {"house"}}, {"id": {"stored"}, "client": {"gatehouse"}}, {"kind": {"web"}}, {},
 	}
 	// What this scene has nothing for.
 	without := []string{"/again", "/audit/export", "/gate/why", "/providers/test", "/applications/application", "/applications/edit", "/applications/act", "/tokens/act"}
