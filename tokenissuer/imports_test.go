@@ -57,7 +57,7 @@ var rooms = []room{
 	{name: "tokenissuer/oauth", without: core},
 	{name: "tokenissuer/strictjson", others: []string{jsonv2}, without: core},
 	{name: "tokenissuer/words", others: []string{jsonv2, "golang.org/x/text/language"}, without: core},
-	{name: "tokenissuer/passwords", others: []string{"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt", "golang.org/x/text/unicode/norm"}, without: core},
+	{name: "tokenissuer/passwords", others: []string{"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt", "golang.org/x/crypto/scrypt", "golang.org/x/text/unicode/norm"}, without: core},
 	{name: "tokenissuer/store", others: []string{jsonv2, "golang.org/x/text/unicode/norm"}, without: core},
 	{name: "tokenissuer/sqlstore/sqlite", others: []string{"modernc.org/sqlite"}, without: slices.Concat(http, host)},
 	{name: "tokenissuer/sqlstore/postgres", others: []string{"github.com/jackc/pgx/v5"}, without: slices.Concat(http, host)},

@@ -17,7 +17,7 @@ import (
 
 // selectClients reads clients with their secrets in one statement, which gives a consistent view: a row for every secret, or one row for
 // a client without secrets.
-const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at, s.digest, s.created_at, s.expires_at
+const selectClients = `SELECT c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at, s.digest, s.hash, s.created_at, s.expires_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist. It keeps the timing independent of which ids exist.
@@ -75,9 +75,9 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	var list []*store.Client
 	for rows.Next() {
 		var c store.Client
-		var members, digest sql.RawBytes
+		var members, digest, hash sql.RawBytes
 		var created, lastUsed, secretCreated, secretExpires sql.Null[int64]
-		err := rows.Scan(&c.ID, &members, &c.Disabled, &c.Origin, &created, &lastUsed, &digest, &secretCreated, &secretExpires)
+		err := rows.Scan(&c.ID, &members, &c.Disabled, &c.Origin, &created, &lastUsed, &digest, &hash, &secretCreated, &secretExpires)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 		}
 		last := list[len(list)-1]
 		last.Secrets = append(last.Secrets, store.ClientSecret{
-			Digest: [sha256.Size]byte(digest), CreatedAt: timeOf(secretCreated), ExpiresAt: timeOf(secretExpires),
+			Digest: [sha256.Size]byte(digest), Hash: oauth.NewSecret(string(hash)), CreatedAt: timeOf(secretCreated), ExpiresAt: timeOf(secretExpires),
 		})
 	}
 	return list, rows.Err()
@@ -135,8 +135,8 @@ func membersOf(c *store.Client) (string, error) {
 func addSecrets(ctx context.Context, tx session, clientID string, secrets []store.ClientSecret) error {
 	for i, secret := range secrets {
 		_, err := tx.ExecContext(ctx,
-			`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-			clientID, i+1, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
+			`INSERT INTO client_secrets (client_id, number, digest, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			clientID, i+1, secret.Digest[:], secret.Hash.Reveal(), micros(secret.CreatedAt), micros(secret.ExpiresAt))
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func changeClient(ctx context.Context, tx session, clientID string, edit func(*s
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE clients SET members = $1, disabled = $2, last_used_at = $3 WHERE id = $4`,
 		members, c.Disabled, micros(c.LastUsedAt), clientID)
-	if err != nil || slices.Equal(c.Secrets, before) {
+	if err != nil || slices.EqualFunc(c.Secrets, before, store.ClientSecret.Equal) {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {
