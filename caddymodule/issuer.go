@@ -34,6 +34,7 @@ func (s *service) provision(o *others, u *uses) error {
 		}, *rules, func() people.TokenStore { return people.TokenStoreOf(s.node.Store().Store) }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
+	s.issuer.Issued.Imported = issuer.NewImportedTokens(s.issuer, s.enterNode)
 	declared := s.settings.Issuer.Declared
 	s.registry = &people.Registry{ // serve adds its stores
 		Clients: &clients.Registry{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
@@ -125,7 +126,7 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Policy: &s.issuer.Policy, Roles: s.issuer.Roles, PersonalTokens: s.issuer.Issued.Personal,
+		Policy: &s.issuer.Policy, Roles: s.issuer.Roles, PersonalTokens: s.issuer.Issued.Personal, Imported: s.issuer.Issued.Imported,
 		Upstreams: token.NewUpstreamTokens(s.delegating()),
 		Handler:   s.handler, Verifier: s.node.Verifier, Now: s.node.Now, IsClosing: s.node.Life.IsClosing, Hidden: !s.issues(), IsServing: s.life.isServing,
 	}

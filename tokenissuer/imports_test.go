@@ -101,6 +101,7 @@ var rooms = []room{
 	{name: "caddymodule/configuration", others: []string{caddy, jsonv2, "golang.org/x/net/publicsuffix", zap}},
 	{name: "caddymodule/coverage", others: []string{caddy}},
 	{name: "caddymodule/admin", others: []string{caddy, jsonv2, prometheus, zap}},
+	{name: "caddymodule/moving", others: []string{jsonv2, "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 	{name: "caddymodule/command", others: []string{caddy, jsonv2, "github.com/spf13/cobra", zap, "golang.org/x/term"}},
 	{name: "caddymodule", others: []string{caddy, "github.com/caddyserver/certmagic", prometheus, zap}},
 

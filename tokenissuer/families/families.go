@@ -2,6 +2,7 @@ package families
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
@@ -18,6 +19,8 @@ type Families struct {
 	Opened
 	// Remembered holds the families that were used lately; nil: the store is asked each time.
 	Remembered *token.FamilyCache
+	// Imported finds what another server has issued; nil: nothing is looked for.
+	Imported *Imported
 	// Revocations holds what has been revoked. This process's own revocations are added at once.
 	Revocations *token.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
@@ -57,6 +60,7 @@ type Store interface {
 	LogoutStore
 	store.FactorStore
 	store.AttemptStore
+	ImportStore
 }
 
 // StoreOf returns the parts of s that an issuer needs.
@@ -70,7 +74,8 @@ func StoreOf(s store.Store) Store {
 		LogoutStore
 		store.FactorStore
 		store.AttemptStore
-	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts, s.Factors, s.Attempts}
+		ImportStore
+	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts, s.Factors, s.Attempts, s.Imports}
 }
 
 // FamilyStore is the part of a store.FamilyStore for codes, refresh tokens and sessions.
@@ -108,6 +113,13 @@ type PasswordStore interface {
 // RevocationStore is the part of a store.RevocationStore for revoking.
 type RevocationStore interface {
 	Revoke(ctx context.Context, revocations ...store.Revocation) error
+}
+
+// ImportStore is the part of a store.ImportStore for tokens that clients present.
+type ImportStore interface {
+	ImportedAccess(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
+	ImportedRefresh(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
+	HasImported(ctx context.Context) (bool, error)
 }
 
 // LogoutStore is the part of a store.LogoutStore for sessions.

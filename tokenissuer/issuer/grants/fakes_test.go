@@ -135,6 +135,7 @@ type fakeStore struct {
 	store.LogoutStore
 	store.FactorStore
 	store.AttemptStore
+	families.ImportStore
 
 	mu          sync.Mutex
 	list        []store.Revocation

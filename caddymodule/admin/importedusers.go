@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// The kinds of records whose state is kept; see store.ImportStore.
+const (
+	importedUser   = "user"
+	importedClient = "client"
+)
+
+// The state of a record is a digest of what the source says about it, and one of its secret, of stateHalf bytes each: a person who has a new
+// password here keeps it when the source changes something else.
+const stateHalf = 16
+
+func stateOf(members any, secret string) string {
+	text, _ := json.Marshal(members, json.Deterministic(true)) // UTF-8, as the request was
+	first, second := sha256.Sum256(text), sha256.Sum256([]byte(secret))
+	return string(first[:stateHalf]) + string(second[:stateHalf])
+}
+
+// change is what a source has changed since the last import.
+type change struct{ members, secret bool }
+
+func changeOf(before, now string) change {
+	if len(before) != 2*stateHalf {
+		return change{true, true}
+	}
+	return change{before[:stateHalf] != now[:stateHalf], before[stateHalf:] != now[stateHalf:]}
+}
+
+var errNotImported = store.InvalidInput(errors.New("the id is in use here by one that did not come from this source"))
+
+// importFrom imports users of another server by their ids.
+func (t *Target) importFrom(ctx context.Context, asked UsersToImport) (int, any, error) {
+	ids := make([]string, len(asked.Users))
+	for i, row := range asked.Users {
+		ids[i] = row.ID
+	}
+	states, err := t.Node.Store().Imports.ImportStates(sqlstore.WithTimeout(ctx), asked.Source, importedUser, ids)
+	if err != nil {
+		return 0, nil, err
+	}
+	results := make([]Imported, 0, len(asked.Users))
+	for _, row := range asked.Users {
+		result, err := t.importUserOf(sqlstore.WithTimeout(ctx), row, asked, states[row.ID])
+		if err != nil {
+			return 0, nil, err
+		}
+		if result.Reason == "" && result.Result != Unchanged {
+			result.Reason = row.Note
+		}
+		results = append(results, result)
+	}
+	return http.StatusOK, results, nil
+}
+
+// importUserOf imports a user whose state was before when it was imported last; empty: it was not.
+func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked UsersToImport, before string) (Imported, error) {
+	result := Imported{User: row.Email, ID: row.ID}
+	if row.ID == "" {
+		return result.becomes(Refused, store.InvalidInput(errors.New("a user of another server needs its id")))
+	}
+	members := row
+	members.Hash = ""
+	state := stateOf(members, row.Hash)
+	put := func() error {
+		if asked.DryRun {
+			return nil
+		}
+		return t.Node.Store().Imports.PutImportState(ctx, asked.Source, importedUser, row.ID, state)
+	}
+	user, err := t.Registry.People.User(ctx, row.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		// The state comes first: a user without one did not come from the source.
+		if err := put(); err != nil {
+			return result, err
+		}
+		added, err := t.importNew(ctx, row, asked.DryRun)
+		added.ID = row.ID
+		return added, err
+	case err != nil:
+		return result.becomes(Refused, err)
+	case before == state:
+		return result.becomes(Unchanged, nil)
+	case before == "":
+		return result.becomes(Refused, errNotImported)
+	}
+	edit, names := row.changes(user, changeOf(before, state))
+	result.Members = names
+	if asked.DryRun {
+		return result.becomes(Updated, people.DryRun{People: t.Registry.People}.UpdateUser(ctx, user, edit))
+	}
+	if err = t.Registry.People.UpdateUser(ctx, row.ID, edit); err == nil {
+		t.record(ctx, "user updated", zap.String("subject", row.ID), zap.Strings("changed", names))
+		err = put()
+	}
+	return result.becomes(Updated, err)
+}
+
+// changes returns the change of a user to what the source says, and the names of its members. Tokens are kept unless something changes that
+// User.Version depends on.
+func (row UserToImport) changes(user *store.User, changed change) (store.UserChange, []string) {
+	patch := make(store.Patch)
+	if changed.members {
+		if patch = row.differences(user); row.SetGroups && len(row.Groups) == 0 && len(user.Groups) > 0 {
+			patch["groups"] = []byte("[]")
+		}
+	}
+	names := patch.Names(user)
+	email, err := store.CanonicalEmail(row.Email)
+	moves := changed.members && email != user.Email
+	if moves {
+		names = append(names, "email")
+	}
+	if changed.secret {
+		names = append(names, "password_hash")
+	}
+	return store.UserChange{KeepsTokens: true, VerifiesEmail: changed.members && row.EmailVerified && moves, Edit: func(u *store.User) error {
+		if err != nil {
+			return err
+		}
+		if err := patch.Apply(u); err != nil {
+			return err
+		}
+		if moves {
+			u.SetEmail(email)
+		}
+		if changed.secret {
+			u.PasswordHash = oauth.NewSecret(row.Hash)
+		}
+		return nil
+	}}, names
+}
