@@ -34,6 +34,7 @@ func (s *service) provision(o *others, u *uses) error {
 		}, *rules, func() people.TokenStore { return people.TokenStoreOf(s.node.Store().Store) }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
+	s.issuer.SignIns.Pepper = s.settings.SignIn.DevisePepper
 	s.issuer.Issued.Imported = issuer.NewImportedTokens(s.issuer, s.enterNode)
 	declared := s.settings.Issuer.Declared
 	s.registry = &people.Registry{ // serve adds its stores

@@ -115,6 +115,7 @@ var rooms = []room{
 	{name: "internal/ldaptest", tests: true, others: []string{"github.com/go-ldap/ldap/v3"}},
 	{name: "internal/mailtest", tests: true, others: []string{"github.com/emersion/go-smtp", "github.com/emersion/go-sasl"}},
 	{name: "internal/pgtest", tests: true, others: []string{"github.com/jackc/pgx/v5"}},
+	{name: "internal/mariadbtest", tests: true, others: []string{"github.com/go-sql-driver/mysql"}},
 	{name: "internal/tokentest", tests: true, others: []string{"github.com/c2sp/wycheproof"}},
 	{name: "internal/issuertest", tests: true, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{name: "internal/teststore", tests: true},
