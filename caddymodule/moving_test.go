@@ -388,7 +388,7 @@ func TestDK13ManyRowsWithBrokenOnes(t *testing.T) {
 	}
 	g := startGatehouse(t, strings.Replace(newHome, "store memory", "store sqlite DIR/state/oauth.db", 1))
 	d := newDoorkeeper(t)
-	people := max(rows/10, 1)
+	people := max(rows/50, 1)
 	d.application("portal", "portal-secret", "https://portal.example/callback", "public orders.read", true)
 	d.exec(`INSERT INTO users (email, encrypted_password, confirmed_at, created_at) SELECT 'user' || n || '@old.example', $1, now(), now() FROM generate_series(1, CAST($2 AS INTEGER)) n`,
 		bcryptOf(t, adaPassword), people)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
@@ -53,19 +54,41 @@ func (t *Target) importFrom(ctx context.Context, asked UsersToImport) (int, any,
 	if err != nil {
 		return 0, nil, err
 	}
-	results := make([]Imported, 0, len(asked.Users))
-	for _, row := range asked.Users {
-		result, err := t.importUserOf(sqlstore.WithTimeout(ctx), row, asked, states[row.ID])
-		if err != nil {
-			return 0, nil, err
+	results, errs := make([]Imported, len(asked.Users)), make([]error, len(asked.Users))
+	importOne := func(i int) {
+		row := asked.Users[i]
+		if results[i], errs[i] = t.importUserOf(sqlstore.WithTimeout(ctx), row, asked, states[row.ID]); results[i].Reason == "" && results[i].Result != Unchanged {
+			results[i].Reason = row.Note
 		}
-		if result.Reason == "" && result.Result != Unchanged {
-			result.Reason = row.Note
-		}
-		results = append(results, result)
 	}
-	return http.StatusOK, results, nil
+	var importing sync.WaitGroup
+	next, seen := make(chan int), make(map[string]bool)
+	for range usersAtOnce {
+		importing.Go(func() {
+			for i := range next {
+				importOne(i)
+			}
+		})
+	}
+	var later []int // the first of an address gets it
+	for i, row := range asked.Users {
+		if email, _ := store.CanonicalEmail(row.Email); seen[email] {
+			later = append(later, i)
+		} else {
+			seen[email] = true
+			next <- i
+		}
+	}
+	close(next)
+	importing.Wait()
+	for _, i := range later {
+		importOne(i)
+	}
+	return http.StatusOK, results, errors.Join(errs...)
 }
+
+// usersAtOnce is how many users of a batch are imported at a time. Their steps share the waits for the disk.
+const usersAtOnce = 16
 
 // importUserOf imports a user whose state was before when it was imported last; empty: it was not.
 func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked UsersToImport, before string) (Imported, error) {

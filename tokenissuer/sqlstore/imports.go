@@ -65,7 +65,7 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 		if outcome.Ended = len(before); batch.DryRun {
 			return nil
 		}
-		if err := insertImported(ctx, tx, batch.Source, added); err != nil {
+		if err := s.db.insertImported(ctx, tx, batch.Source, added); err != nil {
 			return err
 		}
 		outcome.Revocations, err = s.endImported(ctx, tx, before, end)
@@ -134,7 +134,7 @@ func placeholders(first, n int) string {
 }
 
 // insertImported stores tokens with their families.
-func insertImported(ctx context.Context, tx session, source string, tokens []store.NewImport) error {
+func (db *database) insertImported(ctx context.Context, tx session, source string, tokens []store.NewImport) error {
 	var families, imported [][]any
 	for _, t := range tokens {
 		scopes, err := json.Marshal(t.Scopes)
@@ -153,14 +153,37 @@ func insertImported(ctx context.Context, tx session, source string, tokens []sto
 			micros(t.ExpiresAt), micros(t.KeptUntil),
 		})
 	}
-	if err := insertRows(ctx, tx, `families (`+familyColumns+`)`, families); err != nil {
+	if err := db.insertRows(ctx, tx, intoFamilies, families); err != nil {
 		return err
 	}
-	return insertRows(ctx, tx, `imported_tokens (`+importedColumns+`)`, imported)
+	return db.insertRows(ctx, tx, intoImported, imported)
 }
 
-// insertRows inserts rows of equal length, several with each statement.
-func insertRows(ctx context.Context, tx session, into string, rows [][]any) error {
+// The tables of insertRows.
+const (
+	intoFamilies = `INSERT INTO families (` + familyColumns + `)`
+	intoImported = `INSERT INTO imported_tokens (` + importedColumns + `)`
+)
+
+// insertOne returns the statement that inserts one row of a table with that many columns.
+func insertOne(into string, columns int) string {
+	return into + ` VALUES (` + placeholders(1, columns) + `)`
+}
+
+// columnsIn returns the number of columns in a list.
+func columnsIn(list string) int { return strings.Count(list, ",") + 1 }
+
+// insertRows inserts rows of equal length: one by one where a statement costs nothing but its work, and else several with each.
+func (db *database) insertRows(ctx context.Context, tx session, into string, rows [][]any) error {
+	if one := db.prepared[into]; one != nil {
+		statement := tx.prepared(ctx, one)
+		for _, row := range rows {
+			if _, err := statement.ExecContext(ctx, row...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for len(rows) > 0 {
 		n := min(len(rows), rowsAtOnce)
 		var text strings.Builder
@@ -170,7 +193,7 @@ func insertRows(ctx context.Context, tx session, into string, rows [][]any) erro
 			text.WriteString(placeholders(len(args)+1, len(row)))
 			args = append(args, row...)
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO `+into+text.String()+`)`, args...); err != nil {
+		if _, err := tx.ExecContext(ctx, into+text.String()+`)`, args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
