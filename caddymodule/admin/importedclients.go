@@ -92,7 +92,8 @@ func (t *Target) importClient(ctx context.Context, row ClientToImport, asked Cli
 	case before == state:
 		return result.becomes(Unchanged, nil)
 	case before == "":
-		return result.becomes(Refused, errNotImported)
+		result.Result, result.Reason = Unchanged, "it is declared, or was registered here: it stays as it is"
+		return result, nil
 	default:
 		result.Result = Updated
 	}

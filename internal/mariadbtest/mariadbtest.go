@@ -37,7 +37,7 @@ func Start(t testing.TB) (db *sql.DB, from string) {
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("MariaDB: %v\n%s", err, out)
 	}
-	server := exec.Command("mariadbd", "--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking", "--user="+userName(),
+	server := exec.Command("/usr/sbin/mariadbd", "--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking", "--user="+userName(),
 		"--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--pid-file="+filepath.Join(dir, "pid"))
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
