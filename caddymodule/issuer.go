@@ -111,7 +111,7 @@ func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
 		s.issuer.Families.Opened = families.Opened{
-			Store: families.StoreOf(st.Store), Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
+			Store: families.StoreOf(st.Store), Imports: st.Imports, Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
 			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
 		}
 		if post := s.issuer.SignIns.Post; !post.IsOff() {

@@ -52,9 +52,10 @@ func importClients(t *Target, r *http.Request, asked ClientsToImport) (int, any,
 	if err != nil {
 		return 0, nil, err
 	}
+	o := takeover{t, asked.Source, asked.DryRun}
 	results := make([]Imported, 0, len(asked.Clients))
 	for _, row := range asked.Clients {
-		result, err := t.importClient(sqlstore.WithTimeout(r.Context()), row, asked, states[row.ID])
+		result, err := o.client(sqlstore.WithTimeout(r.Context()), row, states[row.ID])
 		if err != nil {
 			return 0, nil, err
 		}
@@ -71,15 +72,15 @@ func checkSource(name string) error {
 	return nil
 }
 
-func (t *Target) importClient(ctx context.Context, row ClientToImport, asked ClientsToImport, before string) (Imported, error) {
+// client imports a client whose state was before when it was imported last; empty: it was not.
+func (o takeover) client(ctx context.Context, row ClientToImport, before string) (Imported, error) {
 	result := Imported{User: row.Name, ID: row.ID}
 	members := row
 	members.Secret = ""
 	state := stateOf(members, row.Secret)
-	put := func() error {
-		return t.Node.Store().Imports.PutImportState(ctx, asked.Source, importedClient, row.ID, state)
-	}
-	wanted, note, err := t.clientOf(row)
+	put := func() error { return o.put(ctx, importedClient, row.ID, state) }
+	t := o.t
+	wanted, note, err := o.clientOf(row)
 	if err != nil {
 		return result.becomes(Refused, store.InvalidInput(err))
 	}
@@ -102,7 +103,7 @@ func (t *Target) importClient(ctx context.Context, row ClientToImport, asked Cli
 	}
 	result.Reason = note
 	switch {
-	case asked.DryRun:
+	case o.dry:
 		return result, nil
 	case existing == nil:
 		// The state comes first: a client without one did not come from the source.
@@ -122,7 +123,7 @@ func (t *Target) importClient(ctx context.Context, row ClientToImport, asked Cli
 }
 
 // clientOf returns the client of a row. A redirect URI that is refused is left out, and the client is then disabled; the note says why.
-func (t *Target) clientOf(row ClientToImport) (c *store.Client, note string, err error) {
+func (o takeover) clientOf(row ClientToImport) (c *store.Client, note string, err error) {
 	c = &store.Client{ID: row.ID, Name: row.Name, Type: store.ConfidentialClient, Scopes: row.Scopes}
 	private := false
 	for _, uri := range row.RedirectURIs {
@@ -146,7 +147,7 @@ func (t *Target) clientOf(row ClientToImport) (c *store.Client, note string, err
 		if len(row.RedirectURIs) > 0 {
 			c.Grants = append(c.Grants, oauth.AuthorizationCode)
 		}
-		if t.Issuer.PasswordGrant != nil {
+		if o.t.Issuer.PasswordGrant != nil {
 			c.Grants = append(c.Grants, oauth.PasswordGrant)
 		}
 	case private:
@@ -161,7 +162,7 @@ func (t *Target) clientOf(row ClientToImport) (c *store.Client, note string, err
 		}
 	}
 	c.SetDefaults()
-	secret, err := secretOf(row.Secret, t.Issuer.Families.Now())
+	secret, err := secretOf(row.Secret, o.t.Issuer.Families.Now())
 	if err == nil && secret != nil {
 		c.Secrets = []store.ClientSecret{*secret}
 	}
@@ -227,18 +228,18 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 		answer.Refused = append(answer.Refused, Imported{User: row.User, ID: row.Record, Result: Refused, Reason: reason})
 	}
 	batch := store.ImportBatch{Source: asked.Source, After: asked.After, Upto: asked.Upto, DryRun: asked.DryRun}
-	clients := make(map[string]*store.Client)
+	o, clients := takeover{t, asked.Source, asked.DryRun}, make(map[string]*store.Client)
 	var rows []TokenToImport
 	for _, row := range asked.Tokens {
 		client, known := clients[row.Client]
 		if !known {
 			var err error
-			if client, err = t.clientOfToken(r.Context(), row); err != nil {
+			if client, err = o.clientOfToken(r.Context(), row); err != nil {
 				return 0, nil, err
 			}
 			clients[row.Client] = client
 		}
-		imported, reason := t.tokenOf(row, client, asked.DryRun)
+		imported, reason := o.tokenOf(row, client)
 		if reason != "" {
 			refuse(row, reason)
 			continue
@@ -267,11 +268,11 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 }
 
 // clientOfToken returns the client of a token, or nil if there is none.
-func (t *Target) clientOfToken(ctx context.Context, row TokenToImport) (*store.Client, error) {
+func (o takeover) clientOfToken(ctx context.Context, row TokenToImport) (*store.Client, error) {
 	if row.Client == "" {
-		return t.Issuer.Clients.BuiltIn(), nil
+		return o.t.Issuer.Clients.BuiltIn(), nil
 	}
-	client, err := t.Registry.Clients.Client(ctx, row.Client)
+	client, err := o.t.Registry.Clients.Client(ctx, row.Client)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -279,13 +280,13 @@ func (t *Target) clientOfToken(ctx context.Context, row TokenToImport) (*store.C
 }
 
 // tokenOf returns the token of a row with its family, or the reason why it is not imported.
-func (t *Target) tokenOf(row TokenToImport, client *store.Client, dry bool) (store.NewImport, string) {
-	fs := t.Issuer.Families
+func (o takeover) tokenOf(row TokenToImport, client *store.Client) (store.NewImport, string) {
+	fs := o.t.Issuer.Families
 	now := fs.Now().Truncate(time.Microsecond)
 	imported := store.NewImport{ImportedToken: store.ImportedToken{
 		Record: row.Record, Scopes: row.Scopes, CreatedAt: time.Unix(row.CreatedAt, 0).UTC(), ExpiresAt: time.Unix(row.ExpiresAt, 0).UTC(),
 	}}
-	if client == nil && dry {
+	if client == nil && o.dry {
 		client = &store.Client{ID: row.Client} // it would have been imported before
 	}
 	var err error

@@ -44,20 +44,35 @@ func changeOf(before, now string) change {
 
 var errNotImported = store.InvalidInput(errors.New("the id is in use here by one that did not come from this source"))
 
-// importFrom imports users of another server by their ids.
-func (t *Target) importFrom(ctx context.Context, asked UsersToImport) (int, any, error) {
+// takeover imports what a source has.
+type takeover struct {
+	t      *Target
+	source string
+	dry    bool
+}
+
+// put keeps the state of a record.
+func (o takeover) put(ctx context.Context, kind, record, state string) error {
+	if o.dry {
+		return nil
+	}
+	return o.t.Node.Store().Imports.PutImportState(ctx, o.source, kind, record, state)
+}
+
+// users imports users of another server by their ids.
+func (o takeover) users(ctx context.Context, asked UsersToImport) (int, any, error) {
 	ids := make([]string, len(asked.Users))
 	for i, row := range asked.Users {
 		ids[i] = row.ID
 	}
-	states, err := t.Node.Store().Imports.ImportStates(sqlstore.WithTimeout(ctx), asked.Source, importedUser, ids)
+	states, err := o.t.Node.Store().Imports.ImportStates(sqlstore.WithTimeout(ctx), o.source, importedUser, ids)
 	if err != nil {
 		return 0, nil, err
 	}
 	results, errs := make([]Imported, len(asked.Users)), make([]error, len(asked.Users))
 	importOne := func(i int) {
 		row := asked.Users[i]
-		if results[i], errs[i] = t.importUserOf(sqlstore.WithTimeout(ctx), row, asked, states[row.ID]); results[i].Reason == "" && results[i].Result != Unchanged {
+		if results[i], errs[i] = o.user(sqlstore.WithTimeout(ctx), row, states[row.ID]); results[i].Reason == "" && results[i].Result != Unchanged {
 			results[i].Reason = row.Note
 		}
 	}
@@ -90,8 +105,8 @@ func (t *Target) importFrom(ctx context.Context, asked UsersToImport) (int, any,
 // usersAtOnce is how many users of a batch are imported at a time. Their steps share the waits for the disk.
 const usersAtOnce = 16
 
-// importUserOf imports a user whose state was before when it was imported last; empty: it was not.
-func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked UsersToImport, before string) (Imported, error) {
+// user imports a user whose state was before when it was imported last; empty: it was not.
+func (o takeover) user(ctx context.Context, row UserToImport, before string) (Imported, error) {
 	result := Imported{User: row.Email, ID: row.ID}
 	if row.ID == "" {
 		return result.becomes(Refused, store.InvalidInput(errors.New("a user of another server needs its id")))
@@ -99,12 +114,8 @@ func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked Users
 	members := row
 	members.Hash = ""
 	state := stateOf(members, row.Hash)
-	put := func() error {
-		if asked.DryRun {
-			return nil
-		}
-		return t.Node.Store().Imports.PutImportState(ctx, asked.Source, importedUser, row.ID, state)
-	}
+	put := func() error { return o.put(ctx, importedUser, row.ID, state) }
+	t := o.t
 	user, err := t.Registry.People.User(ctx, row.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -112,7 +123,7 @@ func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked Users
 		if err := put(); err != nil {
 			return result, err
 		}
-		added, err := t.importNew(ctx, row, asked.DryRun)
+		added, err := t.importNew(ctx, row, o.dry)
 		added.ID = row.ID
 		return added, err
 	case err != nil:
@@ -124,7 +135,7 @@ func (t *Target) importUserOf(ctx context.Context, row UserToImport, asked Users
 	}
 	edit, names := row.changes(user, changeOf(before, state))
 	result.Members = names
-	if asked.DryRun {
+	if o.dry {
 		return result.becomes(Updated, people.DryRun{People: t.Registry.People}.UpdateUser(ctx, user, edit))
 	}
 	if err = t.Registry.People.UpdateUser(ctx, row.ID, edit); err == nil {

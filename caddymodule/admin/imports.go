@@ -92,7 +92,10 @@ func (i Imported) becomes(result Outcome, err error) (Imported, error) {
 
 func importUsers(t *Target, r *http.Request, asked UsersToImport) (int, any, error) {
 	if asked.Source != "" {
-		return t.importFrom(r.Context(), asked)
+		if err := checkSource(asked.Source); err != nil {
+			return 0, nil, err
+		}
+		return takeover{t, asked.Source, asked.DryRun}.users(r.Context(), asked)
 	}
 	results := make([]Imported, 0, len(asked.Users))
 	for _, row := range asked.Users {

@@ -40,6 +40,8 @@ type Families struct {
 // Opened is what an issuer has once its store is open.
 type Opened struct {
 	Store Store
+	// Imports stores what another server has issued.
+	Imports ImportStore
 	// Devices stores device authorizations.
 	Devices store.DeviceStore
 	// Directory finds clients, users and organisations.
@@ -60,7 +62,6 @@ type Store interface {
 	LogoutStore
 	store.FactorStore
 	store.AttemptStore
-	ImportStore
 }
 
 // StoreOf returns the parts of s that an issuer needs.
@@ -74,8 +75,7 @@ func StoreOf(s store.Store) Store {
 		LogoutStore
 		store.FactorStore
 		store.AttemptStore
-		ImportStore
-	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts, s.Factors, s.Attempts, s.Imports}
+	}{s.Families, s.Families, s.Users, s.Clients, s.Revocations, s.Logouts, s.Factors, s.Attempts}
 }
 
 // FamilyStore is the part of a store.FamilyStore for codes, refresh tokens and sessions.

@@ -22,11 +22,12 @@ const (
 // Imported finds what another authorization server has issued. A flood of unknown texts costs the store little: without imports it is asked
 // once in ten seconds, and about the same text not again for ten seconds. Create one with NewImported.
 type Imported struct {
-	unknown *cache.Cache[struct{}]
+	families *Families
+	unknown  *cache.Cache[struct{}]
 }
 
-// NewImported returns an Imported that knows nothing yet.
-func NewImported() *Imported { return &Imported{cache.New[struct{}](maxUnknown)} }
+// NewImported returns what was imported into the store of the families.
+func NewImported(fs *Families) *Imported { return &Imported{fs, cache.New[struct{}](maxUnknown)} }
 
 // IsImportable reports whether a text can be an opaque token of another server: 16 to 255 characters of a bearer token (RFC 6750 §2.1)
 // without a dot, which every JWT has.
@@ -41,41 +42,46 @@ const (
 	unknownRefresh = "r"
 )
 
-// ImportedAccess returns the imported token with that access token, or nil.
-func (fs *Families) ImportedAccess(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
-	return fs.imported(ctx, unknownAccess, text, fs.Store.ImportedAccess)
+// Access returns the imported token with that access token, or nil.
+func (i *Imported) Access(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
+	return i.find(ctx, unknownAccess, text, func(digest [32]byte) (*store.ImportedToken, error) {
+		return i.families.Imports.ImportedAccess(ctx, digest)
+	})
 }
 
-func (fs *Families) imported(ctx context.Context, kind string, text oauth.Secret,
-	find func(context.Context, [32]byte) (*store.ImportedToken, error),
-) (*store.ImportedToken, error) {
-	if fs.Imported == nil || !IsImportable(text.Reveal()) {
+// Refresh returns the imported token with that refresh token, or nil.
+func (i *Imported) Refresh(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
+	return i.find(ctx, unknownRefresh, text, func(digest [32]byte) (*store.ImportedToken, error) {
+		return i.families.Imports.ImportedRefresh(ctx, digest)
+	})
+}
+
+func (i *Imported) find(ctx context.Context, kind string, text oauth.Secret, find func([32]byte) (*store.ImportedToken, error)) (*store.ImportedToken, error) {
+	if !i.MayHave(text.Reveal()) {
 		return nil, nil
 	}
-	now, digest := fs.NodeNow(), text.Digest()
+	now, digest := i.families.NodeNow(), text.Digest()
 	key := kind + string(digest[:])
-	for _, absent := range []string{none, key} {
-		if _, known := fs.Imported.unknown.GetAt(absent, now); known {
-			return nil, nil
-		}
+	if _, known := i.unknown.GetAt(key, now); known {
+		return nil, nil
 	}
-	t, err := find(ctx, digest)
+	t, err := find(digest)
 	if !errors.Is(err, store.ErrNotFound) {
 		return t, err
 	}
-	fs.Imported.unknown.PutFor(key, struct{}{}, 1, now, now.Add(unknownFor))
-	if has, err := fs.Store.HasImported(ctx); err == nil && !has {
-		fs.Imported.unknown.PutFor(none, struct{}{}, 1, now, now.Add(noneFor))
+	i.unknown.PutFor(key, struct{}{}, 1, now, now.Add(unknownFor))
+	if has, err := i.families.Imports.HasImported(ctx); err == nil && !has {
+		i.unknown.PutFor(none, struct{}{}, 1, now, now.Add(noneFor))
 	}
 	return nil, nil
 }
 
-// MayBeImported reports whether a text can be an imported token: it has the form of one, and nothing says that there are none.
-func (fs *Families) MayBeImported(text string) bool {
-	if fs.Imported == nil || !IsImportable(text) {
+// MayHave reports whether a text can be an imported token: it has the form of one, and nothing says that there are none.
+func (i *Imported) MayHave(text string) bool {
+	if i == nil || i.families.Imports == nil || !IsImportable(text) {
 		return false
 	}
-	_, known := fs.Imported.unknown.GetAt(none, fs.NodeNow())
+	_, known := i.unknown.GetAt(none, i.families.NodeNow())
 	return !known
 }
 
@@ -85,7 +91,7 @@ func (fs *Families) ReadRefreshToken(ctx context.Context, text oauth.Secret) (fa
 	if familyID, generation, genuine = fs.Master.ReadRefreshToken(text); genuine {
 		return familyID, generation, true, nil
 	}
-	t, err := fs.imported(ctx, unknownRefresh, text, fs.Store.ImportedRefresh)
+	t, err := fs.Imported.Refresh(ctx, text)
 	if t == nil || err != nil || t.FamilyID == "" {
 		return familyID, 0, false, err
 	}

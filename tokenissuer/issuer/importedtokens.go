@@ -33,7 +33,7 @@ func NewImportedTokens(p *Parts, enter token.EnterStore) *ImportedTokens {
 
 // MayBeToken reports whether a text can be an imported token. It does not look it up.
 func (i *ImportedTokens) MayBeToken(text string) bool {
-	return i != nil && i.families.MayBeImported(text)
+	return i != nil && i.families.Imported.MayHave(text)
 }
 
 // Token returns the content of a valid token for one of the audiences, or nil if the text is no imported token that is valid. It calls admit
@@ -76,7 +76,7 @@ func (i *ImportedTokens) Find(ctx context.Context, text oauth.Secret) (*token.Ac
 
 // load reads a token from the store. It returns nil if there is none, if its family has ended, or if its user may not act any more.
 func (i *ImportedTokens) load(ctx context.Context, text oauth.Secret) (*token.AccessToken, error) {
-	record, err := i.families.ImportedAccess(ctx, text)
+	record, err := i.families.Imported.Access(ctx, text)
 	if record == nil || err != nil {
 		return nil, err
 	}

@@ -51,9 +51,10 @@ type Node struct {
 // to these settings, because the settings may declare clients and users.
 func New(s Settings, n Node) *Parts {
 	fs := &families.Families{
-		Remembered: token.NewFamilyCache(), Imported: families.NewImported(), Revocations: n.Revocations, Refresh: n.Refresh, Now: n.Now, NodeNow: n.Now,
+		Remembered: token.NewFamilyCache(), Revocations: n.Revocations, Refresh: n.Refresh, Now: n.Now, NodeNow: n.Now,
 		Lifetimes: s.Lifetimes, Limits: &n.Limits,
 	}
+	fs.Imported = families.NewImported(fs)
 	if n.Verifier != nil {
 		fs.NodeNow = n.Verifier.Now
 	}

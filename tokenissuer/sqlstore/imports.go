@@ -65,7 +65,7 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 		if outcome.Ended = len(before); batch.DryRun {
 			return nil
 		}
-		if err := s.db.insertImported(ctx, tx, batch.Source, added); err != nil {
+		if err := s.insertImported(ctx, tx, batch.Source, added); err != nil {
 			return err
 		}
 		outcome.Revocations, err = s.endImported(ctx, tx, before, end)
@@ -134,7 +134,7 @@ func placeholders(first, n int) string {
 }
 
 // insertImported stores tokens with their families.
-func (db *database) insertImported(ctx context.Context, tx session, source string, tokens []store.NewImport) error {
+func (s imports) insertImported(ctx context.Context, tx session, source string, tokens []store.NewImport) error {
 	var families, imported [][]any
 	for _, t := range tokens {
 		scopes, err := json.Marshal(t.Scopes)
@@ -153,10 +153,10 @@ func (db *database) insertImported(ctx context.Context, tx session, source strin
 			micros(t.ExpiresAt), micros(t.KeptUntil),
 		})
 	}
-	if err := db.insertRows(ctx, tx, intoFamilies, families); err != nil {
+	if err := s.insertRows(ctx, tx, intoFamilies, families); err != nil {
 		return err
 	}
-	return db.insertRows(ctx, tx, intoImported, imported)
+	return s.insertRows(ctx, tx, intoImported, imported)
 }
 
 // The tables of insertRows.
@@ -174,8 +174,8 @@ func insertOne(into string, columns int) string {
 func columnsIn(list string) int { return strings.Count(list, ",") + 1 }
 
 // insertRows inserts rows of equal length: one by one where a statement costs nothing but its work, and else several with each.
-func (db *database) insertRows(ctx context.Context, tx session, into string, rows [][]any) error {
-	if one := db.prepared[into]; one != nil {
+func (s imports) insertRows(ctx context.Context, tx session, into string, rows [][]any) error {
+	if one := s.db.prepared[into]; one != nil {
 		statement := tx.prepared(ctx, one)
 		for _, row := range rows {
 			if _, err := statement.ExecContext(ctx, row...); err != nil {

@@ -135,7 +135,6 @@ type fakeStore struct {
 	store.LogoutStore
 	store.FactorStore
 	store.AttemptStore
-	families.ImportStore
 
 	mu          sync.Mutex
 	list        []store.Revocation
