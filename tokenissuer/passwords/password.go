@@ -133,7 +133,7 @@ type argon2Hash struct {
 
 func parseArgon2(text string) (argon2Hash, error) {
 	var h argon2Hash
-	malformed := errors.New("use a password hash as `caddy hash-password` prints it, bcrypt or argon2id, or in the PHC form of scrypt or pbkdf2")
+	malformed := errors.New("use a password hash as `caddy hash-password` prints it: bcrypt or argon2id")
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != "v="+strconv.Itoa(argon2.Version) {
 		return h, malformed
