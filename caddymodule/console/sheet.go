@@ -74,7 +74,7 @@ func (v *visit) write(status int, page pages.Page) error {
 	}
 	answers.SetPageHeaders(v.w.Header(), string(language), v.parts.Pages.PolicyOf(page))
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
+	_, _ = v.w.Write(body) // html/template has escaped it; a failure means that the browser has disconnected
 	return nil
 }
 

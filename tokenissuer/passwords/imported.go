@@ -134,7 +134,7 @@ func numbers(params string, names ...string) ([]int, error) {
 		if !found || err != nil || n == 0 {
 			return nil, malformed
 		}
-		values[i] = int(n) //nolint:gosec // 31 bits
+		values[i] = int(n) // of 31 bits
 	}
 	return values, nil
 }
