@@ -24,6 +24,7 @@ func TestO80O81BrowserConsole(t *testing.T) {
 		"--name", "Donaudampfschifffahrtsgesellschaftskapitänsmützenverwaltungsangestellte <script>", "--org", "acme", "--role", "member", "--group", "Captains' hats")
 	s.ok("user", "add", "--id", "u-rtl", "--email", "rtl@acme.example", "--name", "שלום עולם", "--role", "member")
 	s.ok("user", "disable", "u-rtl")
+	s.ok("client", "add", "--id", "house", "--name", "House")
 	s.must(http.StatusCreated, http.MethodPost, "/oauth/organisations", `{"id":"stored","name":"Stored Ltd"}`)
 
 	// Each page is about the first of these that it can show.
@@ -31,7 +32,7 @@ func TestO80O81BrowserConsole(t *testing.T) {
 		{"id": {"u-olga"}, "user": {"u-ben"}, "factor": {"f"}, "session": {"s"}, "token": {"t"}}, {"id": {"u-long"}, "user": {"u-ben"}}, {"id": {"house"}}, {"id": {"stored"}, "client": {"gatehouse"}}, {"kind": {"web"}}, {},
 	}
 	// What this scene has nothing for.
-	without := []string{"/again", "/audit/export", "/gate/why", "/providers/test", "/applications/application", "/applications/edit", "/applications/act", "/tokens/act"}
+	without := []string{"/again", "/audit/export", "/gate/why", "/providers/test", "/tokens/act"}
 	pages, actions := consolePages(t)
 	var shown []string
 	for _, p := range pages {
