@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -110,7 +111,7 @@ func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) 
 		}
 		known = known || client != &nobody && r.ID == a.clientID()
 		proved := proves(client, r, now)
-		if !proved && !r.Secret.IsEmpty() && client.LiveHashes(now) {
+		if !proved && !r.Secret.IsEmpty() && hasLiveHash(client, now) {
 			if proved, err = c.learn(ctx, client, r.Secret, now); err != nil {
 				return nil, false, err
 			}
@@ -159,4 +160,9 @@ func (c *Clients) learn(ctx context.Context, client *store.Client, secret oauth.
 		return true, nil
 	}
 	return false, nil
+}
+
+// hasLiveHash reports whether only a hash is known of a live secret of a client.
+func hasLiveHash(c *store.Client, now time.Time) bool {
+	return slices.ContainsFunc(c.Secrets, func(s store.ClientSecret) bool { return !s.Hash.IsEmpty() && s.IsLive(now) })
 }

@@ -188,11 +188,6 @@ func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 	return match == 1
 }
 
-// LiveHashes reports whether only a hash is known of a live secret.
-func (c *Client) LiveHashes(now time.Time) bool {
-	return slices.ContainsFunc(c.Secrets, func(s ClientSecret) bool { return !s.Hash.IsEmpty() && s.IsLive(now) })
-}
-
 const maxClientText = 255 // bytes of an id or a name
 
 // clientChecks are the checks that look at a single member.
