@@ -77,7 +77,8 @@ func Unavailable(err error) error {
 type Store struct {
 	Clients ClientStore
 	People
-	Issued
+	Families FamilyStore
+	Devices  DeviceStore
 	Outgoing
 	Keys         KeyStore
 	Revocations  RevocationStore
@@ -86,13 +87,6 @@ type Store struct {
 	Audit        AuditStore
 	Housekeeping Housekeeper
 	Connection
-}
-
-// Issued is the part of a Store with what was issued: token families, device authorizations, and tokens of other servers.
-type Issued struct {
-	Families FamilyStore
-	Devices  DeviceStore
-	Imports  ImportStore
 }
 
 // Outgoing is the part of a Store with what waits to be sent.
@@ -313,7 +307,7 @@ type Expiring string
 const (
 	// ExpiringRevocations are revocations.
 	ExpiringRevocations Expiring = "revocations"
-	// ExpiringFamilies are families, decided requests, session clients, personal access tokens and imported tokens.
+	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
 	ExpiringFamilies Expiring = "families"
 	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"
