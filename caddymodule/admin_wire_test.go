@@ -16,6 +16,7 @@ import (
 // The answers of the admin API, as docs/operations.md describes them.
 type (
 	clientView struct {
+		Provider       map[string]string `json:"provider"`
 		ID             string            `json:"id"`
 		Name           string            `json:"name"`
 		Type           store.ClientType  `json:"type"`

@@ -13,12 +13,15 @@ import (
 )
 
 // TestO80O81BrowserConsole: Chromium on every page of the console with content, in English and German, light and dark, wide and narrow, by keyboard
-// and without script → accessible, nothing sideways, and what operators come for takes few clicks. Pictures of the pages are saved in the
+// and without script → accessible, nothing sideways, and what operators come for takes few clicks: a whole day 22. Pictures of the pages are saved in the
 // directory that GATEHOUSE_SCREENSHOTS names, if set.
 func TestO80O81BrowserConsole(t *testing.T) {
-	s := startConsole(t)
+	s := startConsole(t, "forward + X-Name name", "require group writers")
 	v := s.operator(t, "olga@acme.example")
 	s.signedIn(t, "ben@other.example")
+	if a, _ := s.visitor(t).walk(s.at("wiki", "/pages/1"), "ada@acme.example"); a.status != http.StatusForbidden {
+		t.Fatalf("without the group: %d", a.status)
+	}
 	s.ok("service-account", "add", "--id", "backup", "--role", "member", "--group", "robots")
 	s.ok("user", "add", "--id", "u-long", "--email", "a-very-long-address-of-somebody-in-the-department-of-navigation@customer-relationship-management.example",
 		"--name", "Donaudampfschifffahrtsgesellschaftskapitänsmützenverwaltungsangestellte <script>", "--org", "acme", "--role", "member", "--group", "Captains' hats")

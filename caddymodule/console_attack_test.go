@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/internal/mailtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 )
 
@@ -185,7 +186,8 @@ func TestO65NobodyElseOpensThePagesOfTheConsole(t *testing.T) {
 // person of another by id, by address and by session, and with form fields that no page offers → no word of that person, and nothing
 // changes.
 func TestO66AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
-	s := startConsole(t)
+	t.Setenv("GATEHOUSE_TEST_SMTP_PASSWORD", mailtest.Password)
+	s := startConsole(t, "store memory", "store memory\n\t\t"+mailLines(mailtest.Start(t, mailtest.Options{})))
 	s.signedIn(t, "ben@other.example")
 	s.ok("user", "add", "--id", "u-boss", "--email", "boss@acme.example", "--name", "Boss", "--org", "acme", "--role", "operator", "--password-hash", peopleHash())
 	session := member(t, strings.TrimSuffix(strings.TrimPrefix(s.must(http.StatusOK, http.MethodGet, "/oauth/sessions?user=u-ben&limit=1", ""), "["), "]"), "id")
@@ -258,6 +260,15 @@ func TestO66AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
 	}
 	if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/new"), url.Values{"email": {"new@acme.example"}, "role": {"member"}, "organisation": {"other"}, "groups": {"admins"}}.Encode(), sentByPage...); a.status != http.StatusOK {
 		t.Fatalf("inviting: %d %.1500s", a.status, a.body)
+	}
+	for _, form := range []url.Values{{"email": {"ada@corp.example"}}, {"name": {"Ada"}, "email": {"ada@corp.example"}}} { // an address decides at gates and providers
+		v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/edit?id=u-ada"), form.Encode(), sentByPage...)
+	}
+	if ada := s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", ""); !strings.Contains(ada, `"ada@acme.example"`) {
+		t.Errorf("her address is another one: %s", ada)
+	}
+	if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do=recover&id=u-ada"), "", sentByPage...); a.status != http.StatusOK || strings.Contains(a.body, "pending=") {
+		t.Errorf("recovery: %d, and the link is for the person alone: %.1500s", a.status, a.body)
 	}
 	invited := s.must(http.StatusOK, http.MethodGet, "/oauth/users/new@acme.example", "")
 	if !strings.Contains(invited, `"organisation":"acme"`) || strings.Contains(invited, "admins") {

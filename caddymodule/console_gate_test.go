@@ -180,7 +180,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		"/gate":      {"app.localhost", "/public/*", "Open", "Protected", "needs no token"},
 		"/providers": {"People sign in here alone", "There is no mail server"},
 		"/nodes":     {"It can serve", "memory", "this node", "Sessions and grants"},
-		"":           {"Let somebody in", "/oauth/admin/gate/refusals", "routes to an upstream are open", "Sign-ins: 2", "Refusals: "},
+		"":           {"Let somebody in", "/oauth/admin/gate/refusals", "open to everybody", "Sign-ins: 2", "Refusals: "},
 	} {
 		body := s.opens(olga, http.StatusOK, path)
 		for _, text := range texts {

@@ -17,6 +17,8 @@ type action struct {
 	ids []string
 	// query are the names of what the API takes as a query, with those of the values.
 	query map[string]string
+	// belongs checks that what the action ends is of the thing whose name the page shows.
+	belongs func(*visit) error
 	// fields are further values that the person gives; body makes the content of the request from them. Without body there is none.
 	fields func(*visit) ([]pages.ConsoleField, error)
 	body   func(v *visit, values url.Values) (any, error)
@@ -46,6 +48,9 @@ func actOn(actions map[string]action, about func(*visit) (string, error)) func(*
 			asked.IDs = append(asked.IDs, v.query(id))
 		}
 		named, err := about(v)
+		if err == nil && a.belongs != nil {
+			err = a.belongs(v)
+		}
 		if err != nil {
 			return nil, err
 		}

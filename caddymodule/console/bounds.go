@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,6 +41,7 @@ var (
 	errForbidden = &admin.Refusal{Status: http.StatusForbidden, Err: errors.New("your role does not allow this")}
 	errNoStore   = &admin.Refusal{Status: http.StatusServiceUnavailable, Err: errors.New("the store cannot be reached")}
 	errNoUser    = &admin.Refusal{Status: http.StatusNotFound, Err: errors.New("there is no such user")}
+	errNoLetter  = &admin.Refusal{Status: http.StatusForbidden, Err: errors.New("links for people of your organisation go to them by mail, and no mail is sent here: ask an operator of everything")}
 	errSelf      = &admin.Refusal{Status: http.StatusConflict, Err: errors.New("you cannot do this to yourself: ask another operator, or use `caddy oauth user`")}
 )
 
@@ -63,8 +65,9 @@ func (o *operator) mayDoToSelf(ctx context.Context, a admin.Ask) error {
 }
 
 // ownMembers are the members of people that an operator of one organisation may set. Not among them: the organisation; groups, which count
-// at every gate; the username, by which some applications know people; and what is verified, which decides whose accounts at providers sign in.
-var ownMembers = []string{"user", "name", "email", "role", "given_name", "family_name", "locale", "zoneinfo", "picture", "phone_number", "address"}
+// at every gate; the address, by which gates let people in and providers link accounts; the username, by which some applications know people;
+// and what is verified. A new person has the address to which the invitation is mailed.
+var ownMembers = []string{"user", "name", "role", "given_name", "family_name", "locale", "zoneinfo", "picture", "phone_number", "address"}
 
 // bind restricts what an operator of one organisation asks to that organisation, or refuses it.
 func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
@@ -90,7 +93,10 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 			return errForbidden
 		}
 		return o.managed(ctx, a.Query.Get("user"))
-	case admin.AddUser:
+	case admin.AddUser: // where people have passwords here, they are invited: only a letter proves the address
+		if o.Target.Registry.Links != nil {
+			return errForbidden
+		}
 		return o.bindNew(a, false)
 	case admin.InviteUser:
 		return o.bindInvitation(ctx, a)
@@ -100,7 +106,15 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 			return errForbidden
 		}
 		return o.managed(ctx, a.IDs[0])
-	case admin.RemoveUser, admin.DisableUser, admin.LockUser, admin.EnableUser, admin.RecoverUser, admin.RemoveFactors, admin.RemoveFactor:
+	case admin.RecoverUser:
+		if asked, is := a.Body.(map[string]bool); !is || !asked["mail"] {
+			return errForbidden
+		}
+		if !o.mails() {
+			return errNoLetter
+		}
+		return o.managed(ctx, a.IDs[0])
+	case admin.RemoveUser, admin.DisableUser, admin.LockUser, admin.EnableUser, admin.RemoveFactors, admin.RemoveFactor:
 		return o.managed(ctx, a.IDs[0])
 	}
 	return errForbidden
@@ -126,10 +140,17 @@ func (o *operator) colleaguesEvent(ctx context.Context, a admin.Ask) error {
 	return err
 }
 
-// managed refuses to change a user who is none of the operator's organisation, or whose role the operator's does not manage.
+// mails reports whether links are mailed. An operator of one organisation gets none to hand over, with which she could become the person.
+func (o *operator) mails() bool {
+	links := o.Target.Registry.Links
+	return links != nil && links.Mails()
+}
+
+// managed refuses to change a service account, a user who is none of the operator's organisation, and one whose role the operator's does not
+// manage.
 func (o *operator) managed(ctx context.Context, id string) error {
 	user, err := o.colleague(ctx, id)
-	if err == nil && user.Role != "" && !o.manages(user.Role) {
+	if err == nil && (user.Service || !o.manages(user.Role)) {
 		err = errForbidden
 	}
 	return err
@@ -137,18 +158,30 @@ func (o *operator) managed(ctx context.Context, id string) error {
 
 // managedSession refuses to end a session of a user whom the operator does not manage.
 func (o *operator) managedSession(ctx context.Context, id string) error {
+	user, err := o.ownerOf(ctx, id)
+	if err == nil && user == nil {
+		err = errNoUser
+	}
+	if err != nil {
+		return err
+	}
+	return o.managed(ctx, user.ID)
+}
+
+// ownerOf returns the user of a session that is alive, or nil.
+func (o *operator) ownerOf(ctx context.Context, session string) (user *store.User, err error) {
 	if !o.Target.IsServing(ctx) || !o.Target.Node.Life.Enter() {
-		return errNoStore
+		return nil, errNoStore
 	}
-	family, err := o.Target.Issuer.Families.Living(ctx, id)
-	o.Target.Node.Life.Leave()
-	switch {
-	case err != nil:
-		return &admin.Refusal{Status: http.StatusServiceUnavailable, Err: err}
-	case family == nil:
-		return errNoUser
+	defer o.Target.Node.Life.Leave()
+	family, err := o.Target.Issuer.Families.Living(ctx, session)
+	if err == nil && family != nil {
+		user, err = o.Target.Issuer.Families.LivingUser(ctx, family)
 	}
-	return o.managed(ctx, family.User.ID)
+	if err != nil {
+		return nil, &admin.Refusal{Status: http.StatusServiceUnavailable, Err: err}
+	}
+	return user, nil
 }
 
 // mayset reports whether the operator may set all members of a patch, with the role that it gives.
@@ -166,12 +199,13 @@ func (o *operator) mayset(p store.Patch) bool {
 // bindNew puts a new user into the operator's organisation. The role has to be named: that of new users may be one with more rights.
 func (o *operator) bindNew(a *admin.Ask, invited bool) error {
 	p, is := a.Body.(store.Patch)
-	if !is || !o.mayset(p) || !p.Has("role") || !invited && p.Has("user") {
+	bound := maps.Clone(p)
+	delete(bound, "email") // it is that of a new person
+	if !is || !o.mayset(bound) || !p.Has("role") || !invited && p.Has("user") {
 		return errForbidden
 	}
-	bound := make(store.Patch, len(p)+1)
-	for name, value := range p {
-		bound[name] = value
+	if p.Has("email") {
+		bound["email"] = p["email"]
 	}
 	bound["organisation"] = jsonText(o.user.Organisation)
 	a.Body = bound
@@ -184,6 +218,9 @@ func (o *operator) bindInvitation(ctx context.Context, a *admin.Ask) error {
 	var name string
 	if !is || json.Unmarshal(p["user"], &name) != nil {
 		return errForbidden
+	}
+	if !o.mails() {
+		return errNoLetter
 	}
 	err := o.managed(ctx, name)
 	var refused *admin.Refusal

@@ -16,7 +16,10 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -31,6 +34,7 @@ func owner() *operator {
 	target.Issuer.Roles = store.NewRoleCatalogue(
 		store.RoleDeclaration{Name: "operator"}, store.RoleDeclaration{Name: "owner", Manages: []store.Role{"member"}}, store.RoleDeclaration{Name: "member"},
 	)
+	target.Registry = &people.Registry{Links: &people.Links{Users: &people.Users{Post: new(mail.Post)}}}
 	return &operator{
 		Operator: admin.Operator{Target: target, UserID: "u-owen"},
 		user:     &store.User{ID: "u-owen", Email: "owen@acme.example", Organisation: "acme", Role: "owner"},
@@ -81,14 +85,20 @@ func TestO62AnOperatorOfAnOrganisationAsksOnlyWhatIsAllowed(t *testing.T) {
 	}
 	for _, route := range routes {
 		ask := admin.Ask{Route: route, IDs: []string{"u-ada", "f"}, Query: url.Values{"user": {"u-ada"}}, Body: store.Patch{"role": []byte(`"member"`)}}
-		if route == admin.InviteUser {
+		o := owner()
+		switch route {
+		case admin.InviteUser:
 			ask.Body = store.Patch{"user": []byte(`"ada@acme.example"`)}
+		case admin.RecoverUser:
+			ask.Body = map[string]bool{"mail": true}
+		case admin.AddUser:
+			o.Target.Registry.Links = nil
 		}
 		want := "forbidden"
 		if slices.Contains(allowed, route) {
 			want = "asked"
 		}
-		if _, err := owner().ask(t.Context(), ask); outcome(err) != want {
+		if _, err := o.ask(t.Context(), ask); outcome(err) != want {
 			t.Errorf("%s: %v, want %s", route, err, want)
 		}
 	}
@@ -115,6 +125,9 @@ func TestO63WhatAnOrganisationsOperatorNamesIsBound(t *testing.T) {
 		{"an undeclared role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`"x"`)}}, "forbidden"},
 		{"the default role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`null`)}}, "forbidden"},
 		{"no text as a role", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"role": []byte(`["member"]`)}}, "forbidden"},
+		{"an address", admin.Ask{Route: admin.UpdateUser, IDs: []string{"u-ada"}, Body: store.Patch{"email": []byte(`"x@corp.example"`)}}, "forbidden"},
+		{"new where people are invited", admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "email": []byte(`"x@corp.example"`)}}, "forbidden"},
+		{"recovery by a link to hand over", admin.Ask{Route: admin.RecoverUser, IDs: []string{"u-ada"}, Body: map[string]bool{"mail": false}}, "forbidden"},
 		{"new without a role", admin.Ask{Route: admin.AddUser, Body: store.Patch{"email": []byte(`"x@acme.example"`)}}, "forbidden"},
 		{"new elsewhere", admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "organisation": []byte(`"other"`)}}, "forbidden"},
 		{"new service account", admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "service": []byte(`true`)}}, "forbidden"},
@@ -142,8 +155,9 @@ func TestO63WhatAnOrganisationsOperatorNamesIsBound(t *testing.T) {
 	if err := owner().bind(t.Context(), &users); err != nil || users.Query.Encode() != "organisation=acme&search=b" {
 		t.Errorf("users: %v, %v", users.Query, err)
 	}
-	added := admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`)}}
-	if err := owner().bind(t.Context(), &added); err != nil || string(added.Body.(store.Patch)["organisation"]) != `"acme"` {
+	added, external := admin.Ask{Route: admin.AddUser, Body: store.Patch{"role": []byte(`"member"`), "email": []byte(`"x@acme.example"`)}}, owner()
+	external.Target.Registry.Links = nil
+	if err := external.bind(t.Context(), &added); err != nil || string(added.Body.(store.Patch)["organisation"]) != `"acme"` {
 		t.Errorf("new user: %v, %v", added.Body, err)
 	}
 }
@@ -161,5 +175,21 @@ func TestO64TheGateLeadsBackToTheConsoleOnly(t *testing.T) {
 		if err := again(&visit{w: w, r: r}); err != nil || w.Header().Get("Location") != want || strings.ContainsAny(w.Header().Get("Location"), "\r\n") {
 			t.Errorf("%q leads to %q, want %q (%v)", address, w.Header().Get("Location"), want, err)
 		}
+	}
+}
+
+// TestO69AValueThatCannotBeChosenStays: a person whose role or organisation is not declared any more, in a form → chosen as it is, so that
+// saving the form changes nothing.
+func TestO69AValueThatCannotBeChosenStays(t *testing.T) {
+	declared := []pages.Choice{{Value: "operator"}, {Value: "member"}}
+	for _, test := range []struct{ present, chosen string }{{"admin", "admin"}, {"", ""}} {
+		choices := withPresent(declared, test.present)
+		if len(choices) != 3 || !choices[0].Chosen || choices[0].Value != test.chosen {
+			t.Errorf("%q: %v", test.present, choices)
+		}
+	}
+	declared[1].Chosen = true
+	if choices := withPresent(declared, "member"); len(choices) != 2 {
+		t.Errorf("%v", choices)
 	}
 }

@@ -25,8 +25,8 @@ func init() {
 // againPath asks for a fresh sign-in, and leads back.
 const againPath = "/again"
 
-// parseDirective reads `oauth_console`, without arguments. It is a route for the paths of the console with two handlers: a `protect` for
-// browsers of operators, and the console.
+// parseDirective reads `oauth_console`, without arguments. It is a route for the paths of the console with a `protect` for browsers of
+// operators, and the console.
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the name of the directive
 	source := setting.Source(h.Dispenser)
@@ -54,6 +54,8 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{{
 		MatcherSetsRaw: paths(Base, Base+"/*"),
 		HandlersRaw: []json.RawMessage{
+			// The access log skips what the gate refuses, too: a query holds names of people.
+			caddyconfig.JSONModuleObject(caddyhttp.VarsMiddleware{caddyhttp.LogSkipVar: true}, "handler", "vars", nil),
 			caddyconfig.JSONModuleObject(protect, "handler", "oauth_protect", nil),
 			caddyconfig.JSONModuleObject(&Handler{Source: source}, "handler", "oauth_console", nil),
 		},

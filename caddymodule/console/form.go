@@ -47,6 +47,9 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 		return showForm(v, http.StatusOK, f)
 	}
 	sent, err := requests.ParseForm(v.w, v.r)
+	if err == nil {
+		err = v.identifyAgain()
+	}
 	if err != nil {
 		return err
 	}

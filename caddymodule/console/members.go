@@ -116,10 +116,19 @@ func (v *visit) roleChoices(present store.Role) (choices []pages.Choice) {
 			choices = append(choices, pages.Choice{Value: string(role), Phrase: v.role(role), Chosen: role == present})
 		}
 	}
-	if present == "" {
-		choices = append([]pages.Choice{{Phrase: pages.Say("console.none"), Chosen: true}}, choices...)
+	return withPresent(choices, string(present))
+}
+
+// withPresent adds the value that a thing has to what can be chosen, if it is not there: a browser would send another one in its place.
+func withPresent(choices []pages.Choice, present string) []pages.Choice {
+	if slices.ContainsFunc(choices, func(c pages.Choice) bool { return c.Chosen }) {
+		return choices
 	}
-	return choices
+	now := pages.Choice{Value: present, Phrase: pages.Phrase{Text: present}, Chosen: true}
+	if present == "" {
+		now.Phrase = pages.Say("console.none")
+	}
+	return append([]pages.Choice{now}, choices...)
 }
 
 // role returns a role in words.

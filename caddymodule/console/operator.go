@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
@@ -65,4 +66,16 @@ func (v *visit) become(target *admin.Target, t *token.AccessToken) error {
 // manages reports whether the operator may give users a role, and change those who have it.
 func (o *operator) manages(role store.Role) bool {
 	return o.everywhere || o.Target.Issuer.Roles.Manages(o.user.Role, role)
+}
+
+// identifyAgain finds out again who asks, once a form has arrived: a body may take seconds, in which a session ends and a role is taken.
+func (v *visit) identifyAgain() error {
+	if err := v.identify(); err != nil {
+		return err
+	}
+	user, err := v.operator.ownerOf(v.context(), caller.Token(v.r).FamilyID)
+	if err == nil && (user == nil || user.ID != v.operator.UserID) {
+		err = oauth.NewError(oauth.AccessDenied, "session_ended").WithDescription("You are signed out.")
+	}
+	return err
 }

@@ -21,7 +21,7 @@ func organisationChoices(v *visit, present string) (kind string, choices []pages
 	for _, o := range list {
 		choices = append(choices, pages.Choice{Value: o.ID, Phrase: pages.Phrase{Text: o.Name}, Chosen: o.ID == present})
 	}
-	return "choice", choices, nil
+	return "choice", withPresent(choices, present), nil
 }
 
 // listOrganisations lists the organisations, and the roles that people can have.

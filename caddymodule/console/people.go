@@ -164,11 +164,11 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 	act := func(name string, danger bool) {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
 	}
-	changeable := u.Source != "config" && (u.Role == "" || v.operator.manages(u.Role)) || v.operator.everywhere && u.Source != "config"
+	changeable := u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
 	if changeable {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.edit"), URL: to("/people/edit", "id", u.ID)})
 	}
-	if changeable && !u.Service && v.operator.Target.Registry.Links != nil {
+	if changeable && !u.Service && v.operator.Target.Registry.Links != nil && (v.operator.everywhere || v.operator.mails()) {
 		if u.HasPassword {
 			act("recover", false)
 		} else {
@@ -252,20 +252,42 @@ var personActions = map[string]action{
 	"remove":         {route: admin.RemoveUser, ids: []string{"id"}, back: "/people", danger: true},
 	"remove_factors": {route: admin.RemoveFactors, ids: []string{"id"}, back: "/people/person", backWith: []string{"id"}, danger: true},
 	"remove_factor":  {route: admin.RemoveFactor, ids: []string{"id", "factor"}, back: "/people/person", backWith: []string{"id"}, danger: true},
-	"remove_token":   {route: admin.RemovePersonalToken, ids: []string{"token"}, back: "/people/person", backWith: []string{"id"}, danger: true},
+	"remove_token":   {route: admin.RemovePersonalToken, ids: []string{"token"}, belongs: tokenOfPerson, back: "/people/person", backWith: []string{"id"}, danger: true},
 	"end_sessions":   {route: admin.EndSessions, query: map[string]string{"user": "id"}, back: "/people/person", backWith: []string{"id"}, danger: true},
-	"end_session":    {route: admin.EndSession, ids: []string{"session"}, back: "/people/person", backWith: []string{"id"}, danger: true},
+	"end_session":    {route: admin.EndSession, ids: []string{"session"}, belongs: sessionOfPerson, back: "/people/person", backWith: []string{"id"}, danger: true},
 	"invite": {route: admin.InviteUser, back: "/people/person", backWith: []string{"id"}, show: shownLink, body: func(v *visit, _ url.Values) (any, error) {
 		return store.Patch{"user": jsonText(v.query("id"))}, nil
 	}},
 	"recover": {route: admin.RecoverUser, ids: []string{"id"}, back: "/people/person", backWith: []string{"id"}, show: shownLink, danger: true, fields: func(v *visit) ([]pages.ConsoleField, error) {
-		if !v.operator.Target.Registry.Links.Mails() {
+		if !v.operator.mails() || !v.operator.everywhere {
 			return nil, nil
 		}
 		return []pages.ConsoleField{{Name: "mail", Kind: "check", Value: "yes", Label: pages.Say("console.do.recover.mail")}}, nil
-	}, body: func(_ *visit, values url.Values) (any, error) {
-		return map[string]bool{"mail": values.Get("mail") != ""}, nil
+	}, body: func(v *visit, values url.Values) (any, error) {
+		return map[string]bool{"mail": values.Get("mail") != "" || !v.operator.everywhere}, nil
 	}},
+}
+
+// tokenOfPerson checks that the personal access token in the address is one of the user there.
+func tokenOfPerson(v *visit) error {
+	tokens, _, err := readAs[[]admin.PersonalToken](v.context(), &v.operator, admin.Ask{Route: admin.UserPersonalTokens, IDs: []string{v.query("id")}})
+	if err == nil && !slices.ContainsFunc(tokens, func(t admin.PersonalToken) bool { return t.ID == v.query("token") }) {
+		err = errNoAction
+	}
+	return err
+}
+
+// sessionOfPerson checks that the session in the address is one of the user there.
+func sessionOfPerson(v *visit) error {
+	u, _, err := personAsked(v)
+	if err != nil {
+		return err
+	}
+	owner, err := v.operator.ownerOf(v.context(), v.query("session"))
+	if err == nil && (owner == nil || owner.ID != u.ID) {
+		err = errNoAction
+	}
+	return err
 }
 
 // shownLink shows a link that is to be handed over. One that was mailed is not shown.
@@ -274,7 +296,7 @@ func shownLink(v *visit, a admin.Answer) *sheet {
 	s := &sheet{title: "console.link.title", about: made.Email}
 	if made.Mailed {
 		s.blocks = []pages.Block{{Words: []pages.Phrase{pages.Say("console.link.mailed", "address", made.Email)}}}
-	} else {
+	} else if v.operator.everywhere { // others could become the person
 		s.blocks = []pages.Block{{Words: []pages.Phrase{pages.Say("console.link.words")}, Copied: []pages.Copied{{Name: pages.Say("console.link.link"), Text: made.Link}}}}
 	}
 	s.blocks = append(s.blocks, pages.Block{
@@ -287,11 +309,13 @@ func shownLink(v *visit, a admin.Answer) *sheet {
 // The members of a user that forms have, in their order.
 var personMembers = []string{"name", "email", "role", "organisation", "groups", "given_name", "family_name", "preferred_username", "locale", "zoneinfo", "phone_number"}
 
-// fieldsOfPerson returns the fields that the operator may change.
+// fieldsOfPerson returns the fields that the operator may change. A new person has an address.
 func fieldsOfPerson(v *visit, u *store.User) (fields []pages.ConsoleField, names []string, err error) {
 	names = personMembers
 	if !v.operator.everywhere {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(ownMembers, name) })
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return !slices.Contains(ownMembers, name) && (name != "email" || u.ID != "")
+		})
 	}
 	fields = v.memberFields(u, names...)
 	for i := range fields {

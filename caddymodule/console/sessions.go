@@ -78,7 +78,23 @@ var sessionActions = map[string]action{
 	"end_client_sessions": {route: admin.EndSessions, query: map[string]string{"client": "client"}, back: "/sessions", backWith: []string{"client"}, danger: true},
 }
 
-// whoseSessions returns whose sessions the address names.
+// whoseSessions returns whose sessions an action ends.
 func whoseSessions(v *visit) (string, error) {
-	return cmp.Or(v.query("user"), v.query("client"), v.query("session")), nil
+	id := v.query("user")
+	switch v.query("do") {
+	case "end_client_sessions":
+		c, _, err := readAs[admin.Client](v.context(), &v.operator, admin.Ask{Route: admin.ShowClient, IDs: []string{v.query("client")}})
+		return titleOf(&c), err
+	case "end_session":
+		owner, err := v.operator.ownerOf(v.context(), v.query("session"))
+		if err == nil && owner == nil {
+			err = errNoAction
+		}
+		if err != nil {
+			return "", err
+		}
+		id = owner.ID
+	}
+	u, _, err := readAs[admin.User](v.context(), &v.operator, admin.Ask{Route: admin.ShowUser, IDs: []string{id}})
+	return nameOf(&u), err
 }
