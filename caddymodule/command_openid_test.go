@@ -36,7 +36,7 @@ func TestA147ClientAddForOpenID(t *testing.T) {
 	show := func(id string) clientView {
 		t.Helper()
 		view := decoded[clientView](t, g.ok("client", "show", id, "--json"))
-		view.CreatedAt, view.Secrets = want.CreatedAt, nil
+		view.CreatedAt, view.Secrets, view.Provider = want.CreatedAt, nil, nil
 		return view
 	}
 	if got := show(id); !reflect.DeepEqual(got, want) {
