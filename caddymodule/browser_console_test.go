@@ -13,7 +13,7 @@ import (
 )
 
 // TestO80O81BrowserConsole: Chromium on every page of the console with content, in English and German, light and dark, wide and narrow, by keyboard
-// and without script → accessible, nothing sideways, and what operators come for takes few clicks: a whole day 22. Pictures of the pages are saved in the
+// and without script → accessible, nothing sideways, and what operators come for takes few clicks: a whole day 27. Pictures of the pages are saved in the
 // directory that GATEHOUSE_SCREENSHOTS names, if set.
 func TestO80O81BrowserConsole(t *testing.T) {
 	s := startConsole(t, "forward + X-Name name", "require group writers")

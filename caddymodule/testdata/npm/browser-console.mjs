@@ -59,7 +59,7 @@ check('O80 by keyboard: Tab reaches everything on each page in its order, and sh
 
 // Days are what operators come for, with at most so many clicks. A field that is filled in and a choice are none.
 const days = {
-  'a whole day': [22, async (page, click) => {
+  'a whole day': [27, async (page, click) => {
     await click(page.getByRole('link', { name: 'People' }))
     await click(page.getByRole('link', { name: 'Invite a person' }))
     await page.getByLabel('E-mail address').fill('heidi@acme.example')
@@ -101,14 +101,16 @@ const days = {
     await page.getByText('The change was made.').waitFor()
 
     await click(page.getByRole('link', { name: 'Audit log' }))
-    const events = ['user invited', 'client added', 'user updated', 'client secret rotated', 'sessions ended']
-    let missing = events
-    for (let tries = 0; missing.length > 0 && tries < 50; tries++) { // they are written behind the requests
-      if (tries > 0) await page.reload()
-      const shown = await page.locator('main').innerText()
-      missing = events.filter((event) => !shown.includes(event))
+    for (const event of ['user invited', 'client added', 'user updated', 'client secret rotated', 'sessions ended']) {
+      await page.getByLabel('Event, as it is written in the list').fill(event)
+      await click(page.getByRole('button', { name: 'Search' }))
+      let found = false
+      for (let tries = 0; !found && tries < 50; tries++) { // they are written behind the requests
+        if (tries > 0) await page.reload()
+        found = (await page.locator('main').innerText()).includes(event)
+      }
+      assert.ok(found, event)
     }
-    assert.deepEqual(missing, [])
   }],
   'let her in': [3, async (page, click) => {
     await click(page.getByRole('link', { name: 'People' }))
