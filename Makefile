@@ -20,7 +20,7 @@ package: build
 	packaging/deb caddy $$(dpkg --print-architecture) '$(VERSION)' dist
 
 # Installs that package in a clean Debian root, serves, upgrades and purges it. It takes a minute, and needs root and a Debian mirror.
-package-try:
+package-try: build
 	packaging/deb caddy $$(dpkg --print-architecture) 0.1.0~0 dist/first
 	packaging/deb caddy $$(dpkg --print-architecture) 0.1.0~1 dist/later
 	packaging/try dist/first/*.deb dist/later/*.deb

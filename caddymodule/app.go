@@ -105,9 +105,7 @@ func (a *App) provision(ctx caddy.Context) error {
 		a.gates.UseHostSessions(a.service.hostSessions(a.others))
 	}
 	if operators := settings.Operators; operators != nil {
-		a.console = &console.Parts{
-			Operators: operators, Pages: settings.Pages, Audit: a.service.audit, Now: n.StoreTime, Keeps: settings.Node.Audit.Keep > 0,
-		}
+		a.console = &console.Parts{Operators: operators, Pages: settings.Pages, Audit: a.service.audit}
 	}
 	return nil
 }

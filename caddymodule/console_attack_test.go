@@ -1,11 +1,15 @@
 package caddymodule
 
 import (
+	"bufio"
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -473,5 +477,105 @@ func TestO68NoChangeIsLost(t *testing.T) {
 	}
 	if ada := s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", ""); !strings.Contains(ada, `"Ada Typed"`) {
 		t.Errorf("saved: %s", ada)
+	}
+}
+
+// TestO70AConfirmationNamesWhatItEnds: an address that names one person and the session or token of another, or a client and some words for it →
+// no such page, or the name of what would end.
+func TestO70AConfirmationNamesWhatItEnds(t *testing.T) {
+	s := startConsole(t, "\t\torganisation acme", "\t\tpersonal_tokens {\n\t\t\tscopes public\n\t\t\troles member\n\t\t}\n\t\torganisation acme")
+	s.signedIn(t, "ben@other.example")
+	session := member(t, strings.TrimSuffix(strings.TrimPrefix(s.must(http.StatusOK, http.MethodGet, "/oauth/sessions?user=u-ben&limit=1", ""), "["), "]"), "id")
+	token := member(t, s.ok("pat", "add", "--user", "u-ben", "--name", "x", "--scope", "public", "--json"), "id")
+	s.ok("client", "add", "--id", "house", "--name", "House")
+	v := s.operator(t, "olga@acme.example")
+	for _, thing := range []string{"do=end_session&session=" + session, "do=remove_token&token=" + token} {
+		for id, want := range map[string]int{"u-ada": http.StatusNotFound, "u-ben": http.StatusOK} {
+			if a := v.navigate(s.at("admin", "/oauth/admin/people/act?"+thing+"&id="+id)); a.status != want {
+				t.Errorf("%s of %s: %d", thing, id, a.status)
+			}
+		}
+	}
+	if a := v.navigate(s.at("admin", "/oauth/admin/sessions/act?do=end_client_sessions&client=house&user=Old+test")); !strings.Contains(a.body, "House (house)") || strings.Contains(a.body, "Old test") {
+		t.Errorf("%d %.1500s", a.status, a.body)
+	}
+}
+
+// TestO71WhoIsManagedByNoRole: a service account and a person without a role, in the organisation of an operator → neither changed nor recovered.
+func TestO71WhoIsManagedByNoRole(t *testing.T) {
+	s := startConsole(t)
+	s.ok("service-account", "add", "--id", "backup", "--org", "acme", "--role", "member")
+	s.ok("user", "add", "--id", "u-none", "--email", "none@acme.example", "--org", "acme", "--role", "member", "--password-hash", peopleHash())
+	s.must(http.StatusOK, http.MethodPatch, "/oauth/users/u-none", `{"role":""}`)
+	before, v := s.snapshot(), s.operator(t, "owen@acme.example")
+	for _, id := range []string{"backup", "u-none"} {
+		for _, do := range []string{"disable", "remove", "recover", "end_sessions"} {
+			if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do="+do+"&id="+id), "", sentByPage...); a.status != http.StatusForbidden {
+				t.Errorf("%s %s: %d", do, id, a.status)
+			}
+		}
+	}
+	if now := s.snapshot(); now != before {
+		t.Errorf("changed:\n%s\nwas\n%s", now, before)
+	}
+}
+
+// TestO72RightsEndWhileAFormArrives: an operator who is demoted, disabled or signed out after the head of her form and before its body → the
+// change is not made.
+func TestO72RightsEndWhileAFormArrives(t *testing.T) {
+	s := startConsole(t)
+	for name, ends := range map[string][]string{
+		"demoted": {"user", "update", "u-demoted", "--role", "member"}, "disabled": {"user", "disable", "u-disabled"}, "out": {"session", "end", "--user", "u-out"},
+		"kept": nil,
+	} {
+		s.ok("user", "add", "--id", "u-"+name, "--email", name+"@acme.example", "--role", "operator", "--password-hash", peopleHash())
+		v := s.operator(t, name+"@acme.example")
+		connection, err := net.Dial("tcp", s.addr)
+		check(t, err)
+		defer connection.Close()
+		check(t, connection.SetDeadline(time.Now().Add(patience)))
+		const body = "x=1"
+		_, err = fmt.Fprintf(connection, "POST /oauth/admin/people/act?do=disable&id=u-ada HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\nOrigin: %s\r\nSec-Fetch-Site: same-origin\r\n"+
+			"Content-Type: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+			strings.TrimPrefix(s.origin("admin"), "http://"), hostCookie, v.cookie("admin", hostCookie), s.origin("admin"), urlEncoded, len(body))
+		check(t, err)
+		reader := bufio.NewReader(connection)
+		if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the handler waits for the body
+			t.Fatalf("%s: %q %v", name, line, err)
+		}
+		if ends != nil {
+			s.ok(ends...)
+		}
+		_, err = io.WriteString(connection, body)
+		check(t, err)
+		_, err = reader.ReadString('\n')
+		check(t, err)
+		status, err := reader.ReadString('\n')
+		check(t, err)
+		changed := strings.Contains(s.must(http.StatusOK, http.MethodGet, "/oauth/users/u-ada", ""), "disabled")
+		if changed != (ends == nil) || strings.Contains(status, " 303 ") != changed {
+			t.Errorf("%s: %q, changed %v", name, status, changed)
+		}
+		if changed {
+			s.ok("user", "enable", "u-ada")
+		}
+	}
+}
+
+// TestO73TheAccessLogNamesNobody: a search for a person without a session, with an ended one, and by an operator → no line of the access log has
+// the query.
+func TestO73TheAccessLogNamesNobody(t *testing.T) {
+	s := startConsole(t)
+	v, target := s.operator(t, "olga@acme.example"), s.at("admin", "/oauth/admin/people?search=haystack")
+	s.visitor(t).send(http.MethodGet, target, "")
+	s.visitor(t).navigate(target)
+	v.navigate(target)
+	s.ok("session", "end", "--user", "u-olga")
+	v.navigate(target)
+	v.send(http.MethodPost, target, "search=haystack", sentByPage...)
+	v.navigate(s.at("admin", "/elsewhere?logged=yes"))
+	s.eventually("the access log has a line", func() bool { return strings.Contains(s.logs(), "logged=yes") })
+	if strings.Contains(s.logs(), "haystack") {
+		t.Error("the log names whom the operator looked for")
 	}
 }

@@ -47,7 +47,7 @@ func startConsole(t *testing.T, changes ...string) *consoleScene {
 	declared := hostsSite[strings.Index(hostsSite, "\t\tuser u-ada"):strings.Index(hostsSite, "\t}\n}\nhttp://auth")]
 	site := append([]string{
 		"limits {", consoleBlock, declared, "",
-		"http://wiki.localhost", "http://admin.localhost:TCPPORT {\n\toauth_console\n}\nhttp://wiki.localhost",
+		"http://wiki.localhost", "http://admin.localhost:TCPPORT {\n\tlog\n\toauth_console\n}\nhttp://wiki.localhost",
 	}, changes...)
 	s := &consoleScene{startHosts(t, site...), clock, map[string]phone{}}
 	s.ok("user", "add", "--id", "u-ada", "--email", "ada@acme.example", "--name", "Ada", "--org", "acme", "--role", "member", "--group", "engineering", "--password-hash", peopleHash())

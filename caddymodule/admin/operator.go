@@ -97,7 +97,7 @@ func answerOf(content any) (a Answer) {
 	return a
 }
 
-// Write writes a long answer, such as an export, and returns its media type.
+// Write writes a long answer, such as an export.
 func (a Answer) Write(w io.Writer) error {
 	long, is := a.Content.(written)
 	if !is {

@@ -156,7 +156,7 @@ func actionsOnApplication(v *visit, c *admin.Client) pages.Block {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/applications/act", "do", name, "id", c.ID), Danger: danger})
 	}
 	links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.application.users"), URL: to("/sessions", "client", c.ID)})
-	if v.parts.Keeps {
+	if v.operator.keepsAudit() {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.audit"), URL: to("/audit", "client", c.ID)})
 	}
 	if c.Source == "config" {

@@ -62,7 +62,7 @@ func (l *auditLine) more() (facts []pages.Fact) {
 // listAudit lists the kept events of the audit log, newest first.
 func listAudit(v *visit) (sheet, error) {
 	s := sheet{title: "console.place.audit"}
-	if !v.parts.Keeps {
+	if !v.operator.keepsAudit() {
 		s.blocks = []pages.Block{nothingKept()}
 		return s, nil
 	}
@@ -190,10 +190,11 @@ func exportAudit(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return download(v, "audit-"+v.parts.Now().UTC().Format(time.DateOnly)+".jsonl", answer)
+	return download(v, "audit-"+v.operator.Target.Node.StoreTime().UTC().Format(time.DateOnly)+".jsonl", answer)
 }
 
-// download answers with a long answer as a file. One that breaks off ends without its last chunk: nobody must take a part for the whole.
+// download answers with a long answer as a file. One that breaks off ends without its last chunk, so that a part is not
+// taken for the whole.
 func download(v *visit, name string, a admin.Answer) error {
 	v.w.Header().Set("Content-Type", "application/jsonl")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)

@@ -17,7 +17,7 @@ func TestO42HostileLinesAreText(t *testing.T) {
 		t.Fatal(err)
 	}
 	const markup = `"><script>alert(1)</script>`
-	v := &visit{parts: &Parts{Pages: p, Keeps: true}, operator: operator{everywhere: true}}
+	v := &visit{parts: &Parts{Pages: p}, operator: operator{everywhere: true}}
 	for name, line := range map[string]string{
 		"markup":      `{"msg":"M","subject":"M","client_id":"M","reason":"M","host":"M","path":"M","by":"M","missing":"M","M":"M","cause":"M"}`,
 		"account":     `{"msg":"sign-in refused","account":"M","operator":"M"}`,

@@ -72,7 +72,7 @@ func outcome(err error) string {
 }
 
 // TestO62AnOperatorOfAnOrganisationAsksOnlyWhatIsAllowed: every route of the admin API, asked by an operator of one organisation → refused,
-// unless this table has it. A new route is refused until somebody decides.
+// unless this table has it. A new route is refused until it is added here.
 func TestO62AnOperatorOfAnOrganisationAsksOnlyWhatIsAllowed(t *testing.T) {
 	allowed := []admin.Route{
 		admin.ListUsers, admin.ShowUser, admin.AddUser, admin.UpdateUser, admin.RemoveUser, admin.UserSessions, admin.DisableUser, admin.LockUser,
@@ -191,5 +191,15 @@ func TestO69AValueThatCannotBeChosenStays(t *testing.T) {
 	declared[1].Chosen = true
 	if choices := withPresent(declared, "member"); len(choices) != 2 {
 		t.Errorf("%v", choices)
+	}
+}
+
+// TestO74RecoveryWithoutPasswordsOfOurs: an issuer whose people have no passwords of its own, and the address of the page that recovers one → no
+// offer to mail a link, and no panic.
+func TestO74RecoveryWithoutPasswordsOfOurs(t *testing.T) {
+	o := owner()
+	o.everywhere, o.Target.Registry.Links = true, nil
+	if fields, err := personActions["recover"].fields(&visit{operator: *o}); len(fields) != 0 || err != nil {
+		t.Errorf("%v, %v", fields, err)
 	}
 }

@@ -64,7 +64,7 @@ func (v *visit) serveForm(build func(*visit) (*form, error)) error {
 		f.notices = append(f.notices, askAgain(v, true))
 		return showForm(v, http.StatusForbidden, f)
 	}
-	v.r = v.r.WithContext(context.WithoutCancel(v.r.Context())) // a change is recorded, whoever hangs up
+	v.r = v.r.WithContext(context.WithoutCancel(v.r.Context())) // a change is recorded even if the browser disconnects
 	done, err := f.send(values)
 	var wrong *fieldFault
 	var refused *admin.Refusal

@@ -100,7 +100,7 @@ var refusalKinds = []struct{ name, event string }{
 // listRefusals lists who was refused: of everybody those of one kind, of a person all.
 func listRefusals(v *visit) (sheet, error) {
 	s := sheet{title: "console.refusals.title"}
-	if !v.parts.Keeps {
+	if !v.operator.keepsAudit() {
 		s.blocks = []pages.Block{nothingKept()}
 		return s, nil
 	}
@@ -153,7 +153,7 @@ func listRefusals(v *visit) (sheet, error) {
 
 // explainRefusal says why a request was refused, and what mends it.
 func explainRefusal(v *visit) (sheet, error) {
-	if v.query("id") == "" || !v.parts.Keeps {
+	if v.query("id") == "" || !v.operator.keepsAudit() {
 		return sheet{}, errNoAction
 	}
 	event, _, err := readAs[admin.AuditEvent](v.context(), &v.operator, admin.Ask{Route: admin.ShowAudit, IDs: []string{v.query("id")}})
@@ -186,7 +186,7 @@ func explainRefusal(v *visit) (sheet, error) {
 		if page == "/applications/application" {
 			id = client
 		}
-		// The id of a person and the pages of others are those of our own issuer: tokens of others name people whom nobody can edit here.
+		// The id of a person and the pages of others are those of our own issuer: people whom tokens of others name cannot be edited here.
 		if found, is := routes[page]; is && id != "" && l.rest["trust"] == "" && (v.operator.everywhere || found.inOrganisation) {
 			mends.Links = append(mends.Links, pages.ConsoleLink{Phrase: pages.Say(mendLinks[page]), URL: to(page, "id", id)})
 		}

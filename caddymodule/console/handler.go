@@ -5,13 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
-	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
@@ -38,14 +36,8 @@ type Parts struct {
 	Operators *configuration.Operators
 	Pages     *pages.Pages
 	Audit     *endpoint.Audit
-	// Now returns the time by which sign-ins are dated.
-	Now func() time.Time
-	// Keeps reports whether the events of the audit log are kept.
-	Keeps bool
 
-	target atomic.Pointer[admin.Target]
-	// Served is set once a handler serves the console.
-	served atomic.Bool
+	target atomic.Pointer[admin.Target] // nil before Serve
 }
 
 // Serve lets the console operate a configuration that has started.
@@ -54,9 +46,6 @@ func (p *Parts) Serve(t *admin.Target) {
 		p.target.Store(t)
 	}
 }
-
-// IsServed reports whether a handler serves the console.
-func (p *Parts) IsServed() bool { return p.served.Load() }
 
 // CaddyModule returns the module's id.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -82,7 +71,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return setting.At(errNoConsole, h.Source)
 	}
 	h.parts = of.Console()
-	h.parts.served.Store(true)
 	return nil
 }
 
@@ -199,18 +187,3 @@ var (
 	_ coverage.OperatorConsole    = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )
-
-// identify finds out who asks.
-func (v *visit) identify() error {
-	t, session := caller.Token(v.r), caller.KeptSession(v.r)
-	target := v.parts.target.Load()
-	switch {
-	case target == nil:
-		return oauth.Unavailable("not_started", nil)
-	case t == nil || session.IsEmpty() || t.IsServerToken(): // a token that a program sends opens nothing here
-		return oauth.NewError(oauth.AccessDenied, "session_missing").WithDescription("The console is for people who have signed in with a browser.")
-	case t.ACR() != oauth.TwoFactorACR:
-		return oauth.NewError(oauth.AccessDenied, "factor_missing").WithDescription("The console needs a sign-in with two factors.")
-	}
-	return v.become(target, t)
-}

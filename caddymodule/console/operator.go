@@ -40,10 +40,24 @@ func (denied) As(target any) bool {
 	return false
 }
 
+// identify finds out who asks.
+func (v *visit) identify() error {
+	t, session := caller.Token(v.r), caller.KeptSession(v.r)
+	target := v.parts.target.Load()
+	switch {
+	case target == nil:
+		return oauth.Unavailable("not_started", nil)
+	case t == nil || session.IsEmpty() || t.IsServerToken(): // a token that a program sends opens nothing here
+		return oauth.NewError(oauth.AccessDenied, "session_missing").WithDescription("The console is for people who have signed in with a browser.")
+	case t.ACR() != oauth.TwoFactorACR:
+		return oauth.NewError(oauth.AccessDenied, "factor_missing").WithDescription("The console needs a sign-in with two factors.")
+	}
+	return v.become(target, t)
+}
+
 // become makes the user of a token the operator, by what the user is now: the session may be older than a change of the role.
 func (v *visit) become(target *admin.Target, t *token.AccessToken) error {
 	self := admin.Operator{Target: target, UserID: t.Subject}
-	// The routes do not tell of roles that are no longer declared, so that the user comes from the registry.
 	user, _, err := admin.ReadAs[admin.User](v.r.Context(), self, admin.Ask{Route: admin.ShowUser, IDs: []string{t.Subject}})
 	if refused := (*admin.Refusal)(nil); errors.As(err, &refused) {
 		if refused.Status == http.StatusNotFound {
@@ -58,7 +72,7 @@ func (v *visit) become(target *admin.Target, t *token.AccessToken) error {
 	if user.RoleUndeclared || cmp.Or(u.Status, store.UserActive) != store.UserActive || !everywhere && !inOrganisation {
 		return denied{cmp.Or(u.Name, u.Email, u.ID)}
 	}
-	age := v.parts.Now().Sub(t.AuthTime)
+	age := target.Node.StoreTime().Sub(t.AuthTime)
 	v.operator = operator{Operator: self, user: &u, everywhere: everywhere, fresh: !t.AuthTime.IsZero() && age < recentSignIn}
 	return nil
 }
@@ -79,3 +93,6 @@ func (v *visit) identifyAgain() error {
 	}
 	return err
 }
+
+// keepsAudit reports whether the events of the audit log are kept.
+func (o *operator) keepsAudit() bool { return o.Target.Audit.Keep > 0 }

@@ -186,7 +186,7 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 		}
 		act("remove", true)
 	}
-	if v.parts.Keeps {
+	if v.operator.keepsAudit() {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.refusals"), URL: to("/gate/refusals", "user", u.ID)})
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.audit"), URL: to("/audit", "user", u.ID)})
 	}

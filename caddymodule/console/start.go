@@ -25,7 +25,7 @@ func start(v *visit) (sheet, error) {
 		return s, err
 	}
 	s.blocks = append(s.blocks, attention)
-	if v.parts.Keeps {
+	if v.operator.keepsAudit() {
 		day, err := lastDay(v)
 		if err != nil {
 			return s, err
@@ -41,7 +41,7 @@ func questions(v *visit) []pages.ConsoleLink {
 		{Phrase: pages.Say("console.start.let_in"), URL: to("/people/new")},
 		{Phrase: pages.Say("console.start.throw_out"), URL: to("/sessions")},
 	}
-	if v.parts.Keeps {
+	if v.operator.keepsAudit() {
 		links = slices.Insert(links, 1, pages.ConsoleLink{Phrase: pages.Say("console.start.why_not"), URL: to("/gate/refusals")})
 	}
 	if !v.operator.everywhere {
@@ -151,7 +151,7 @@ func lookAtKeys(v *visit, list *attentions) error {
 	if err != nil {
 		return err
 	}
-	now := v.parts.Now()
+	now := v.operator.Target.Node.StoreTime()
 	for _, k := range found {
 		switch due := k.DueAt.Add(lateKey); {
 		case k.State == keys.StateRefused:
@@ -167,7 +167,7 @@ func lookAtKeys(v *visit, list *attentions) error {
 // mostCounted bounds how many people are counted.
 const mostCounted = 100
 
-// lookAtFactors finds people who need a second factor and have none. They add one at their next sign-in, unless somebody else does it first.
+// lookAtFactors finds people who need a second factor and have none. They add one at their next sign-in, unless an attacker with the password does it first.
 func lookAtFactors(v *visit, list *attentions) error {
 	rule := v.operator.Target.Issuer.SignIns.Factors.Required
 	type covered struct{ by, name string }

@@ -132,7 +132,7 @@ type ConsoleField struct {
 	Name, Kind, Value string
 	Label             Phrase
 	Help              Phrase
-	// Fault says why the value was refused. Now is the value as somebody else has changed it meanwhile.
+	// Fault says why the value was refused. Now is the value as another operator has changed it meanwhile.
 	Fault, Now Phrase
 	Choices    []Choice
 	Required   bool
