@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 )
 
 // applicationsConsole is a console with an issuer that is an OpenID provider, and a declared client.
@@ -157,6 +159,53 @@ func TestO24ApplicationsInTheConsole(t *testing.T) {
 		}
 		if p := s.sends(v, "/applications/edit?id=a-web", "name", "Mine"); p.status != http.StatusSeeOther || !strings.Contains(s.ok("client", "show", "a-web"), "Mine") {
 			t.Errorf("once more: %d %s", p.status, p.body)
+		}
+	})
+
+	t.Run("lifetimes, exchange, keys", func(t *testing.T) {
+		if p := s.sends(v, "/applications/add?kind=service", "name", "Batch", "id", "batch"); p.status != http.StatusOK {
+			t.Fatalf("%d %.2000s", p.status, p.body)
+		} else {
+			secret = copiedText(t, p, "Secret")
+		}
+		const path = "/applications/edit?id=batch"
+		expires := func() string {
+			return strings.TrimPrefix(regexp.MustCompile(`"expires_in":\d+`).FindString(s.tokenAt(v, credentials("batch", secret)).body), `"expires_in":`)
+		}
+		for _, step := range []struct {
+			name, value, expires, shown string
+			status                      int
+		}{
+			{"tokens", "client_credentials=10m\nrefresh=2h", "600", "client_credentials 10m0s", http.StatusSeeOther},
+			{"tokens", "refresh=3h", "7200", "refresh 3h0m0s", http.StatusSeeOther}, // what is not there any more is reset
+			{"tokens", "client_credentials", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "client_credentials=99999d", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "sessions=1h", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "", "7200", "", http.StatusSeeOther},
+			{"may_exchange", "reports billing from shop scopes public\narchive", "7200", "reports billing from shop scopes public", http.StatusSeeOther},
+			{"may_exchange", "from shop", "7200", "archive", http.StatusBadRequest},
+		} {
+			p := s.sends(v, path, step.name, step.value)
+			shown, got := s.ok("client", "show", "batch"), expires()
+			if p.status != step.status || got != step.expires || !strings.Contains(strings.Join(strings.Fields(shown), " "), step.shown) || step.value == "" && strings.Contains(shown, "refresh  ") {
+				t.Errorf("%s %q: %d, expires in %s: %.1500s\n%s", step.name, step.value, p.status, got, p.body, shown)
+			}
+			if again := s.sends(v, path); step.status == http.StatusSeeOther && (again.status != http.StatusSeeOther || s.ok("client", "show", "batch") != shown) {
+				t.Errorf("%s %q, sent again: %d, %s", step.name, step.value, again.status, s.ok("client", "show", "batch"))
+			}
+		}
+		set := keySetOf(t, &forger{key: issuertest.NewSignerOf("", "ES256").Private, kid: "batch-1", alg: "ES256"})
+		for _, wrong := range []string{"{", "[]", `"text"`, `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`} {
+			if p := s.sends(v, path, "jwks", wrong); p.status != http.StatusBadRequest || expires() != "7200" {
+				t.Errorf("jwks %s: %d %.1500s", wrong, p.status, p.body)
+			}
+		}
+		p := s.sends(v, path, "jwks", strings.ReplaceAll(set, ",", ",\r\n"))
+		if got := s.tokenAt(v, credentials("batch", secret)); p.status != http.StatusSeeOther || got.status != http.StatusUnauthorized {
+			t.Errorf("with keys: %d, and with its secret %d: %.1500s", p.status, got.status, p.body)
+		}
+		if p := s.page(v, "/applications/application?id=batch"); !strings.Contains(p.body, "batch-1") || !strings.Contains(p.body, "private_key_jwt") || strings.Contains(p.body, "rotate_secret") {
+			t.Errorf("shown with keys: %d %.3000s", p.status, p.body)
 		}
 	})
 

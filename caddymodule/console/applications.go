@@ -212,8 +212,11 @@ var applicationActions = map[string]action{
 // applicationMembers are the members of clients that are shown and edited.
 var applicationMembers = []string{
 	"name", "redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "cors_origins", "grants", "scopes", "first_party", "pkce",
-	"id_token_signed_response_alg", "jwks_uri",
+	"id_token_signed_response_alg", "jwks_uri", "jwks", "may_exchange", "tokens",
 }
+
+// confidentialMembers are those that public clients cannot have.
+var confidentialMembers = []string{"pkce", "jwks_uri", "jwks", "may_exchange"}
 
 // editApplication changes the members of a client.
 func editApplication(v *visit) (*form, error) {
@@ -226,7 +229,7 @@ func editApplication(v *visit) (*form, error) {
 	}
 	names := slices.Clone(applicationMembers)
 	if c.IsPublic() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "pkce" || name == "jwks_uri" })
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(confidentialMembers, name) })
 	}
 	fields := v.memberFields(&c.Client, names...)
 	for i := range fields {
@@ -243,7 +246,11 @@ func editApplication(v *visit) (*form, error) {
 	return &form{
 		sheet: sheet{title: "console.application.edit", about: titleOf(&c)}, cancel: to("/applications/application", "id", c.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
-			if p := patchOf(&c.Client, values, names...); len(p) > 0 {
+			p, err := patchOf(&c.Client, values, names...)
+			if err != nil {
+				return result{}, err
+			}
+			if len(p) > 0 {
 				if _, err := v.ask(admin.Ask{Route: admin.UpdateClient, IDs: []string{c.ID}, Body: p, Version: values.Get("version")}); err != nil {
 					return result{}, faultOf(err, c.Client, p, names)
 				}

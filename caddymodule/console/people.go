@@ -351,7 +351,10 @@ func newPerson(v *visit) (*form, error) {
 	}
 	f.blocks = []pages.Block{{Words: []pages.Phrase{pages.Say(key)}}}
 	f.send = func(values url.Values) (result, error) {
-		p := patchOf(new(store.User), values, names...)
+		p, err := patchOf(new(store.User), values, names...)
+		if err != nil {
+			return result{}, err
+		}
 		if links == nil {
 			u, _, err := readAs[admin.User](v.context(), &v.operator, admin.Ask{Route: admin.AddUser, Body: p})
 			return result{url: to("/people/person", "id", u.ID), done: true}, err
@@ -396,7 +399,10 @@ func editPerson(v *visit) (*form, error) {
 	return &form{
 		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
-			p := patchOf(&u, values, names...)
+			p, err := patchOf(&u, values, names...)
+			if err != nil {
+				return result{}, err
+			}
 			if is := values.Get("email_verified") != ""; v.operator.everywhere && is != view.EmailVerified {
 				p["email_verified"] = []byte("false")
 				if is {
