@@ -190,6 +190,9 @@ func TestO24ApplicationsInTheConsole(t *testing.T) {
 			if p.status != step.status || got != step.expires || !strings.Contains(strings.Join(strings.Fields(shown), " "), step.shown) || step.value == "" && strings.Contains(shown, "refresh  ") {
 				t.Errorf("%s %q: %d, expires in %s: %.1500s\n%s", step.name, step.value, p.status, got, p.body, shown)
 			}
+			if step.status == http.StatusBadRequest && step.name == "tokens" && (!strings.Contains(p.body, `-fault" class="notice error"`) || strings.Contains(p.body, "json:")) {
+				t.Errorf("%s %q is no fault at its field: %.3000s", step.name, step.value, p.body)
+			}
 			if again := s.sends(v, path); step.status == http.StatusSeeOther && (again.status != http.StatusSeeOther || s.ok("client", "show", "batch") != shown) {
 				t.Errorf("%s %q, sent again: %d, %s", step.name, step.value, again.status, s.ok("client", "show", "batch"))
 			}
@@ -246,6 +249,15 @@ func TestO24ApplicationsInTheConsole(t *testing.T) {
 			t.Fatalf("%d %.3000s", p.status, p.body)
 		}
 		jti := regexp.MustCompile(`/tokens/act\?do=revoke_token[^"]*`).FindString(html.UnescapeString(p.body))
+		if strings.Contains(p.body, "revoke_user") || strings.Contains(p.body, "/people/person?id=fixed") {
+			t.Errorf("a person is shown of a token of a service: %.3000s", p.body)
+		}
+		if p := s.sends(v, "/tokens/revoke", "do", "revoke_token", "id", token); p.status != http.StatusBadRequest || p.header.Get("Location") != "" || strings.Contains(p.body, token) {
+			t.Errorf("a token as its id: %d %v %.3000s", p.status, p.header, p.body)
+		}
+		if p := s.sends(v, "/tokens/revoke", "do", "revoke_user", "id", " u-ada "); p.header.Get("Location") != "/oauth/admin/tokens/act?do=revoke_user&id=u-ada" {
+			t.Errorf("by an id: %d %v", p.status, p.header)
+		}
 		if p := s.sends(v, jti); p.status != http.StatusSeeOther {
 			t.Errorf("revoking: %d %.2000s", p.status, p.body)
 		}

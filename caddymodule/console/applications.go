@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -275,13 +276,23 @@ func choicesOf(present string, values ...string) (choices []pages.Choice) {
 // faultOf returns the error of a refused change of a client as one of the field whose value alone is wrong, if there is one.
 func faultOf(refused error, c store.Client, p store.Patch, names []string) error {
 	var r *admin.Refusal
-	if !errors.As(refused, &r) || r.Status != http.StatusBadRequest || p.Apply(&c) != nil {
+	if !errors.As(refused, &r) || r.Status != http.StatusBadRequest {
 		return refused
 	}
 	for _, name := range names {
+		if err := p.Only(name).Apply(&c); err != nil {
+			return &fieldFault{name, pages.Phrase{Text: strings.TrimPrefix(err.Error(), name+": ")}}
+		}
+	}
+	for _, name := range names {
 		err := c.ValidateMember(name)
-		if name == "redirect_uris" {
+		switch name {
+		case "redirect_uris":
 			err = errors.Join(err, c.CheckPlainHTTP())
+		case "jwks", "jwks_uri":
+			err = c.ClientKeys.Validate()
+		case "tokens":
+			err = c.Lifetimes.Validate()
 		}
 		if err != nil && p.Has(name) {
 			return &fieldFault{name, pages.Phrase{Text: err.Error()}}

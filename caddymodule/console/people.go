@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -164,11 +165,12 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 	act := func(name string, danger bool) {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
 	}
+	others := u.ID != v.operator.UserID // nobody may take the own way in
 	changeable := u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
 	if changeable {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.edit"), URL: to("/people/edit", "id", u.ID)})
 	}
-	if changeable && !u.Service && v.operator.Target.Registry.Links != nil && (v.operator.everywhere || v.operator.mails()) {
+	if changeable && others && !u.Service && v.operator.Target.Registry.Links != nil && (v.operator.everywhere || v.operator.mails()) {
 		if u.HasPassword {
 			act("recover", false)
 		} else {
@@ -176,7 +178,7 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 		}
 	}
 	act("end_sessions", false)
-	if changeable {
+	if changeable && others {
 		switch cmp.Or(u.Status, store.UserActive) {
 		case store.UserActive:
 			act("disable", true)
@@ -366,7 +368,10 @@ func newPerson(v *visit) (*form, error) {
 		delete(p, "email")
 		p["user"] = jsonText(address)
 		answer, err := v.ask(admin.Ask{Route: admin.InviteUser, Body: p})
-		if err != nil {
+		switch {
+		case errors.Is(err, admin.ErrInvitedExists):
+			return result{}, &fieldFault{"email", pages.Say("console.people.exists")}
+		case err != nil:
 			return result{}, err
 		}
 		return result{sheet: shownLink(v, answer)}, nil
