@@ -74,6 +74,8 @@ func (p *Protect) clean(r *http.Request) (cleaned *http.Request, shownToken, mis
 	p.shared.identityGuard().Clean(r.Header, trusted, p.trustedHeaders...)
 	if shownToken || misplaced { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
+	if misplaced { // Caddy's span has what the access log has, but for the query and other headers
 		tracing.Redact(r.Context())
 	}
 	return withPath(r), shownToken, misplaced

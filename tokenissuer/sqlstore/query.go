@@ -114,7 +114,7 @@ func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) error {
 	ctx, span := tracing.StartCall(ctx, "store", "query")
 	if span.IsRecorded() {
-		span.Rename("store query " + q.table())
+		span.Rename(strings.TrimSpace("store query " + q.table()))
 	}
 	err := q.ask(ctx, args, read)
 	span.End(failure(err))
