@@ -64,7 +64,7 @@ export XCADDY_GO_BUILD_FLAGS
 if [[ "$(xcaddy version 2>/dev/null) " == "$xcaddy_version "* ]]; then
 	xcaddy=(xcaddy)
 else
-	xcaddy=(go tool -modfile=tools/xcaddy/go.mod xcaddy)
+	xcaddy=("$(env -u GOOS -u GOARCH go tool -modfile=tools/xcaddy/go.mod -n xcaddy)") # for this machine, whatever it builds for
 fi
 "${xcaddy[@]}" build "$caddy_version" --output "$output" \
 	--with "$module/caddymodule" --replace "$module=$PWD"
