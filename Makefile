@@ -120,6 +120,11 @@ threats:
 openapi:
 	go run ./internal/openapi
 
+# The documentation as a site in dist/site: static files, with a search that needs no server.
+.PHONY: site
+site:
+	go run ./internal/site
+
 lint:
 	$(GOLANGCI_LINT) run --build-tags failpoint
 	$(GOLANGCI_LINT) run --tests=false ./internal/failpoint ./caddymodule

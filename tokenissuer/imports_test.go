@@ -111,6 +111,7 @@ var rooms = []room{
 	{name: "internal/machine", tests: true},
 	{name: "internal/promises", tests: true},
 	{name: "internal/openapi", tests: true},
+	{name: "internal/site", tests: true, others: []string{"github.com/yuin/goldmark"}},
 	{name: "internal/faultproxy", tests: true},
 	{name: "internal/ldaptest", tests: true, others: []string{"github.com/go-ldap/ldap/v3"}},
 	{name: "internal/mailtest", tests: true, others: []string{"github.com/emersion/go-smtp", "github.com/emersion/go-sasl"}},
