@@ -87,7 +87,7 @@ func TestV4PrintedCaddyfiles(t *testing.T) {
 			if aligned := alignment.ReplaceAllString(p.text, "$1 "); strings.HasPrefix(p.text, "{") && string(caddyfile.Format([]byte(p.text))) != aligned {
 				t.Errorf("format this:\n%s", p.text)
 			}
-			text := strings.NewReplacer("/run/secrets/kek", key, "ca            /etc/ssl/certs/company-ca.pem", "", "logo /etc/gatehouse/logo.svg", "", "languages /etc/gatehouse/languages", "").Replace(text)
+			text := strings.NewReplacer("/run/secrets/kek", key, "/run/credentials/gatehouse.service/kek", key, "ca            /etc/ssl/certs/company-ca.pem", "", "logo /etc/gatehouse/logo.svg", "", "languages /etc/gatehouse/languages", "").Replace(text)
 			for _, warning := range warnedOf(t, text, env...) {
 				if !strings.Contains(warning, "signing keys are stored in the clear") && !strings.Contains(warning, "oauth_server") {
 					t.Error(warning)
