@@ -310,15 +310,3 @@ func form(t *testing.T, page []byte) (action string, fields url.Values) {
 func to(prefix string) func(*url.URL) bool {
 	return func(at *url.URL) bool { return strings.HasPrefix(at.String(), prefix) }
 }
-
-// setting returns the value of NAME=value in a block.
-func setting(t *testing.T, block, name string) string {
-	t.Helper()
-	for line := range strings.Lines(block) {
-		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+"="); is {
-			return value
-		}
-	}
-	t.Fatalf("there is no %s in\n%s", name, block)
-	return ""
-}
