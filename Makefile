@@ -149,6 +149,20 @@ threats:
 openapi:
 	go run ./internal/openapi
 
+# Signs in to applications of docs/guides by the code of their makers: Miniflux, Gitea, GitLab, Vault and the Kubernetes API server. They
+# are a module of their own, which takes minutes to build the first time.
+.PHONY: guides
+guides: build
+	.ci/need-postgres
+	.ci/need puma puma
+	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
+	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
+
+# The documentation as a site in dist/site: static files, with a search that needs no server.
+.PHONY: site
+site:
+	go run ./internal/site
+
 lint:
 	$(GOLANGCI_LINT) run --build-tags failpoint
 	$(GOLANGCI_LINT) run --tests=false ./internal/failpoint ./caddymodule
