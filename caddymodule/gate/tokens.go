@@ -171,6 +171,11 @@ func (t *tokens) verifyByIssuer(ctx context.Context, host, tok string) (*token.A
 			return verified, err
 		}
 	}
+	if t.own != nil && t.shared.own.Imported.MayBeToken(tok) {
+		if verified, err := t.verifyImported(ctx, host, tok); verified != nil || err != nil {
+			return verified, err
+		}
+	}
 	// 2. First sight: parse and verify, the signature last and in turn.
 	issuer, err := t.issuerOf(tok)
 	if err != nil {
@@ -184,6 +189,14 @@ func (t *tokens) verifyByIssuer(ctx context.Context, host, tok string) (*token.A
 		return nil, oauth.Unavailable("not_started", nil)
 	}
 	return t.verifier.VerifyAdmitted(tok, t.audienceOf(issuer, host), admit)
+}
+
+// verifyImported returns the content of an access token of another server that was imported, or nil.
+func (t *tokens) verifyImported(ctx context.Context, host, tok string) (*token.AccessToken, error) {
+	if !t.shared.isServing(ctx) {
+		return nil, oauth.Unavailable("not_started", nil)
+	}
+	return t.shared.own.Imported.Token(ctx, tok, t.audienceOf(t.own, host), admission(ctx, t.shared.turns.lookups))
 }
 
 // issuerOf returns the issuer that a token names, or the issuer with introspection if it is not a JWT.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -108,7 +110,13 @@ func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) 
 			return nil, false, err
 		}
 		known = known || client != &nobody && r.ID == a.clientID()
-		if proves(client, r, now) {
+		proved := proves(client, r, now)
+		if !proved && !r.Secret.IsEmpty() && hasLiveHash(client, now) {
+			if proved, err = c.learn(ctx, client, r.Secret, now); err != nil {
+				return nil, false, err
+			}
+		}
+		if proved {
 			if !client.IsPublic() {
 				c.Authenticated.Remember(client, now)
 			}
@@ -129,4 +137,32 @@ func proves(client *store.Client, r Credential, now time.Time) bool {
 		return client.IsPublic()
 	}
 	return matches
+}
+
+// learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. If it cannot be
+// stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much, so it waits for a slot, as passwords do.
+func (c *Clients) learn(ctx context.Context, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
+	if client.Disabled || client.SignsAssertions() {
+		return false, nil
+	}
+	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID})
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	for _, s := range client.Secrets {
+		if s.Hash.IsEmpty() || !s.IsLive(now) || !passwords.VerifyTruncated(secret, s.Hash) {
+			continue
+		}
+		if !client.Declared && passwords.IsWhole(secret) {
+			_ = c.Families.Store.ChangeClient(ctx, client.ID, store.LearnSecret(s.Hash, secret)) // see above
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// hasLiveHash reports whether only a hash is known of a live secret of a client.
+func hasLiveHash(c *store.Client, now time.Time) bool {
+	return slices.ContainsFunc(c.Secrets, func(s store.ClientSecret) bool { return !s.Hash.IsEmpty() && s.IsLive(now) })
 }

@@ -67,24 +67,69 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 		c.ID = oauth.NewID()
 	}
 	c.SetDefaults()
-	if g.Declared.Declares(c.ID) {
-		return nil, oauth.Secret{}, store.ErrTaken
-	}
-	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	var secret oauth.Secret
 	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()
-		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
+		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: g.Families.Now().Truncate(time.Microsecond)}}
 	}
-	if err := g.checkClient(&c, &store.Client{}); err != nil {
-		return nil, oauth.Secret{}, store.InvalidInput(err)
-	}
-	if err := g.Stored.AddClient(ctx, &c); err != nil {
+	if err := g.checkNew(&c); err != nil {
 		return nil, oauth.Secret{}, err
+	}
+	if err := g.AddPrepared(ctx, &c); err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	return &c, secret, nil
+}
+
+// checkNew sets when a client is registered, and refuses one that cannot be.
+func (g *Registry) checkNew(c *store.Client) error {
+	if g.Declared.Declares(c.ID) {
+		return store.ErrTaken
+	}
+	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
+	if err := g.checkClient(c, &store.Client{}); err != nil {
+		return store.InvalidInput(err)
+	}
+	return nil
+}
+
+// CheckImport returns the error that AddPrepared, or else a change to imported, would return for a client that comes from another server
+// with its id and its secrets, and sets when it is registered. Before is the client as it is stored; nil: there is none.
+func (g *Registry) CheckImport(imported, before *store.Client) error {
+	if before == nil {
+		return g.checkNew(imported)
+	}
+	if before.Declared {
+		return store.ErrDeclared
+	}
+	if err := g.checkClient(imported, before); err != nil {
+		return store.InvalidInput(err)
+	}
+	return nil
+}
+
+// AddPrepared registers a client that has been checked.
+func (g *Registry) AddPrepared(ctx context.Context, c *store.Client) error {
+	if err := g.Stored.AddClient(ctx, c); err != nil {
+		return err
 	}
 	g.Known.Authenticated.Forget(c.ID)
 	g.Known.Origins.Forget()
-	return &c, secret, nil
+	return nil
+}
+
+// ChangeImported changes a client as the server that it comes from has it now. No token ends.
+func (g *Registry) ChangeImported(ctx context.Context, imported *store.Client, secretsToo bool) error {
+	err := g.Stored.ChangeClient(ctx, imported.ID, store.ClientChange{Edit: func(c *store.Client) error {
+		c.Name, c.Type, c.Scopes, c.RedirectURIs = imported.Name, imported.Type, imported.Scopes, imported.RedirectURIs
+		if c.Disabled = c.Disabled || imported.Disabled; secretsToo {
+			c.Secrets = imported.Secrets
+		}
+		return nil
+	}})
+	g.Known.Authenticated.Forget(imported.ID)
+	g.Known.Origins.Forget()
+	return err
 }
 
 // checkClient refuses invalid changes. It does not check what the client already had, which was valid when it was registered.

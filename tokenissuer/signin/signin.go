@@ -36,6 +36,8 @@ type SignIns struct {
 	Directories []PasswordDirectory
 	// DirectoriesAlone ignores passwords stored here.
 	DirectoriesAlone bool
+	// Pepper is what Devise appended to passwords before it hashed them; empty: nothing.
+	Pepper oauth.Secret
 	// DeclaredSchemes are the PasswordSchemes of declared users, which are not in the store.
 	DeclaredSchemes []string
 	// Limits bound failed sign-ins.
@@ -151,14 +153,14 @@ func (si *SignIns) provePassword(ctx context.Context, user *store.User, password
 	}
 	defer leave()
 	own := passwords.SchemeOf(user.PasswordHash)
-	matches := own != "" && passwords.Verify(password, user.PasswordHash)
+	matches := own != "" && passwords.VerifyImported(password, si.Pepper, user.PasswordHash)
 	if matches && user.IsActive() {
 		si.rehash(ctx, user, password)
 		return nil
 	}
 	for _, scheme := range schemes {
 		if scheme != own {
-			passwords.Spend(password, scheme)
+			passwords.SpendImported(password, scheme)
 		}
 	}
 	return oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
@@ -167,7 +169,7 @@ func (si *SignIns) provePassword(ctx context.Context, user *store.User, password
 // rehash replaces a stored hash of outdated cost, now that the password is known. If the new hash cannot be stored, the next sign-in
 // retries.
 func (si *SignIns) rehash(ctx context.Context, user *store.User, password oauth.Secret) {
-	if user.Declared || !passwords.IsOutdated(user.PasswordHash) {
+	if user.Declared || !passwords.IsOutdated(user.PasswordHash) || passwords.IsDevise(user.PasswordHash) && !passwords.IsWhole(password) {
 		return
 	}
 	_ = si.Families.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // an error is ignored; see above

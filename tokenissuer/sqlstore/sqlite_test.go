@@ -208,7 +208,7 @@ func TestStepsAreWhole(t *testing.T) {
 	}
 	list, err := s.Clients.Clients(t.Context())
 	must(t, err)
-	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || list[0].Secrets[0] != before.Secrets[0] {
+	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || !list[0].Secrets[0].Equal(before.Secrets[0]) {
 		t.Errorf("half of a step stayed: %+v", list)
 	}
 	var subjects int

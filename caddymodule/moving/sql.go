@@ -1,0 +1,129 @@
+package moving
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+)
+
+// database is a source in an SQL database.
+type database struct {
+	db *sql.DB
+	// quote stands around names, and parameter for the argument of a query.
+	quote, parameter string
+}
+
+// pageTimeout is how long a page may take.
+const pageTimeout = time.Minute
+
+func openPostgres(ctx context.Context, from string) (Source, error) {
+	db, err := sql.Open("pgx", from)
+	if err != nil {
+		return nil, errors.New("the URL of the source is malformed") // the driver's error may have the password
+	}
+	return opened(ctx, &database{db, `"`, "$1"})
+}
+
+func openMySQL(ctx context.Context, from string) (Source, error) {
+	u, err := url.Parse(from)
+	if err != nil || u.Host == "" && u.Query().Get("socket") == "" || len(u.Path) < 2 {
+		return nil, errors.New("the URL of the source is malformed: write it as mysql://user:password@host:3306/database")
+	}
+	config := mysql.NewConfig()
+	config.User, config.DBName, config.ParseTime, config.Loc = u.User.Username(), u.Path[1:], true, time.UTC
+	config.Passwd, _ = u.User.Password()
+	config.Net, config.Addr = "tcp", u.Host
+	if socket := u.Query().Get("socket"); socket != "" {
+		config.Net, config.Addr = "unix", socket
+	} else if u.Port() == "" {
+		config.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if config.TLSConfig = u.Query().Get("tls"); config.TLSConfig == "" && config.Net == "tcp" {
+		config.TLSConfig = "preferred"
+	}
+	config.Timeout, config.ReadTimeout = 10*time.Second, pageTimeout
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, errors.New("the URL of the source is malformed")
+	}
+	return opened(ctx, &database{sql.OpenDB(connector), "`", "?"})
+}
+
+func opened(ctx context.Context, d *database) (Source, error) {
+	d.db.SetMaxOpenConns(1)
+	if err := d.db.PingContext(ctx); err != nil {
+		_ = d.db.Close()
+		return nil, fmt.Errorf("connecting to the source: %w", err)
+	}
+	return d, nil
+}
+
+// Page reads the rows in a transaction that cannot write.
+func (d *database) Page(ctx context.Context, table string, after Row) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var args []any
+	where := ""
+	if after != nil {
+		key := after["id"]
+		if _, isNumber := key.(int64); !isNumber {
+			key = after.Text("id")
+		}
+		where, args = " WHERE id > "+d.parameter, []any{key}
+	}
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf("SELECT * FROM %s%s ORDER BY id LIMIT %d", d.name(table), where, PageRows), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
+	return scanRows(rows)
+}
+
+// name quotes the name of a table, with or without that of its schema.
+func (d *database) name(table string) string {
+	parts := strings.Split(table, ".")
+	for i, part := range parts {
+		parts[i] = d.quote + strings.ReplaceAll(part, d.quote, d.quote+d.quote) + d.quote
+	}
+	return strings.Join(parts, ".")
+}
+
+// scanRows reads all rows with all columns, whatever the version of the schema.
+func scanRows(rows *sql.Rows) ([]Row, error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var list []Row
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		row := make(Row, len(columns))
+		for i, column := range columns {
+			row[column] = values[i]
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
+// Close closes the connections.
+func (d *database) Close() error { return d.db.Close() }
