@@ -1,12 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,9 +24,8 @@ import (
 
 // ClientsToImport are clients of another server.
 type ClientsToImport struct {
-	Source  string           `json:"source"`
 	Clients []ClientToImport `json:"clients"`
-	DryRun  bool             `json:"dry_run,omitzero"`
+	ImportRun
 }
 
 // ClientToImport is a client as another server has it.
@@ -41,21 +40,21 @@ type ClientToImport struct {
 }
 
 func importClients(t *Target, r *http.Request, asked ClientsToImport) (int, any, error) {
-	if err := checkSource(asked.Source); err != nil {
+	if err := asked.begin(r.Context(), t); err != nil {
 		return 0, nil, err
 	}
 	ids := make([]string, len(asked.Clients))
 	for i, row := range asked.Clients {
 		ids[i] = row.ID
 	}
-	states, err := t.Node.Store().Imports.ImportStates(r.Context(), asked.Source, importedClient, ids)
+	states, err := t.Node.Store().Imports.ImportStates(r.Context(), asked.Source, store.ImportedClient, ids)
 	if err != nil {
 		return 0, nil, err
 	}
 	o := takeover{t, asked.Source, asked.DryRun}
 	results := make([]Imported, 0, len(asked.Clients))
 	for _, row := range asked.Clients {
-		result, err := o.client(sqlstore.WithTimeout(r.Context()), row, states[row.ID])
+		result, err := o.client(sqlstore.WithTimeout(r.Context()), row, states)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -64,62 +63,97 @@ func importClients(t *Target, r *http.Request, asked ClientsToImport) (int, any,
 	return http.StatusOK, results, nil
 }
 
-// checkSource refuses a name that cannot be part of a key.
-func checkSource(name string) error {
-	if err := store.ValidateID(name); err != nil {
-		return store.InvalidInput(fmt.Errorf("source: %w", err))
-	}
-	return nil
+// importingClients is a store of clients that adds one with what its source says.
+type importingClients struct {
+	store.ClientStore
+	imports      store.ImportStore
+	source, said string
 }
 
-// client imports a client whose state was before when it was imported last; empty: it was not.
-func (o takeover) client(ctx context.Context, row ClientToImport, before string) (Imported, error) {
+func (s importingClients) AddClient(ctx context.Context, c *store.Client) error {
+	return s.imports.AddImportedClient(ctx, s.source, s.said, c)
+}
+
+// client imports a client, of which states has what was imported before.
+func (o takeover) client(ctx context.Context, row ClientToImport, states map[string]store.ImportState) (Imported, error) {
 	result := Imported{User: row.Name, ID: row.ID}
-	members := row
-	members.Secret = ""
-	state := stateOf(members, row.Secret)
-	put := func() error { return o.put(ctx, importedClient, row.ID, state) }
-	t := o.t
 	wanted, note, err := o.clientOf(row)
 	if err != nil {
 		return result.becomes(Refused, store.InvalidInput(err))
 	}
-	existing, err := t.Registry.Clients.Client(ctx, row.ID)
+	now := saidOf(map[string]any{"name": row.Name, "type": wanted.Type, "redirect_uris": row.RedirectURIs, "scopes": row.Scopes, "secret": row.Secret})
+	before, known := states[row.ID]
+	existing, err := o.t.Registry.Clients.Client(ctx, row.ID)
 	switch {
+	case errors.Is(err, store.ErrNotFound) && known:
+		result.Result, result.Reason = Unchanged, removedHere
+		return result, nil
 	case errors.Is(err, store.ErrNotFound):
-		existing, result.Result = nil, Added
+		result.Reason = note
+		return o.addClient(ctx, wanted, now, result)
 	case err != nil:
 		return result.becomes(Refused, err)
-	case before == state:
-		return result.becomes(Unchanged, nil)
-	case before == "":
+	case !known || !before.AddedAt.Equal(existing.CreatedAt):
 		result.Result, result.Reason = Unchanged, "it is declared, or was registered here: it stays as it is"
 		return result, nil
-	default:
-		result.Result = Updated
+	case now.text() == before.Said:
+		return result.becomes(Unchanged, nil)
 	}
-	if err := t.Registry.Clients.CheckImport(wanted, existing); err != nil {
-		return result.becomes(Refused, err)
-	}
-	result.Reason = note
-	switch {
-	case o.dry:
-		return result, nil
-	case existing == nil:
-		// The state comes first: a client without one did not come from the source.
-		if err = put(); err == nil {
-			err = t.Registry.Clients.AddPrepared(ctx, wanted)
+	return o.changeClient(ctx, existing, wanted, change{now, before.Said, note}, result)
+}
+
+// change is what a source says about a record now, in digests, and said before. note is for the operator.
+type change struct {
+	now    said
+	before string
+	note   string
+}
+
+func (o takeover) addClient(ctx context.Context, wanted *store.Client, now said, result Imported) (Imported, error) {
+	g := *o.t.Registry.Clients
+	err := g.CheckImport(wanted)
+	if err == nil && !o.dry {
+		g.Stored = importingClients{g.Stored, o.t.Node.Store().Imports, o.source, now.text()}
+		if err = g.AddPrepared(ctx, wanted); err == nil {
+			o.t.record(ctx, "client added", zap.String("client_id", wanted.ID))
 		}
-	default:
-		if err = t.Registry.Clients.ChangeImported(ctx, wanted, changeOf(before, state).secret); err == nil {
-			err = put()
+	}
+	return result.becomes(Added, err)
+}
+
+// changeClient changes what the source has changed. A client is disabled if a redirect URI that the source has just changed is refused.
+func (o takeover) changeClient(ctx context.Context, existing, wanted *store.Client, c change, result Imported) (Imported, error) {
+	changed := c.now.since(c.before)
+	for _, name := range []string{"name", "type", "redirect_uris", "scopes", "secret"} {
+		if changed[name] {
+			result.Members = append(result.Members, name)
 		}
 	}
-	if err != nil {
-		return result.becomes(Refused, err)
+	err := o.t.Registry.Clients.ChangeImported(ctx, existing, o.dry, func(c *store.Client) {
+		if changed["name"] {
+			c.Name = wanted.Name
+		}
+		if changed["type"] {
+			c.Type, c.Grants = wanted.Type, wanted.Grants
+		}
+		if changed["redirect_uris"] {
+			c.RedirectURIs, c.Disabled = wanted.RedirectURIs, c.Disabled || wanted.Disabled
+		}
+		if changed["scopes"] {
+			c.Scopes = wanted.Scopes
+		}
+		if changed["secret"] {
+			c.Secrets = wanted.Secrets
+		}
+	})
+	if changed["redirect_uris"] {
+		result.Reason = c.note
 	}
-	t.record(ctx, map[Outcome]string{Added: "client added", Updated: "client updated"}[result.Result], zap.String("client_id", row.ID))
-	return result, nil
+	if err == nil && !o.dry {
+		o.t.record(ctx, "client updated", zap.String("client_id", existing.ID), zap.Strings("changed", result.Members))
+		err = o.put(ctx, store.ImportedClient, existing.ID, c.now)
+	}
+	return result.becomes(Updated, err)
 }
 
 // clientOf returns the client of a row. A redirect URI that is refused is left out, and the client is then disabled; the note says why.
@@ -177,7 +211,7 @@ func secretOf(text string, now time.Time) (*store.ClientSecret, error) {
 	}
 	if strings.HasPrefix(text, "$2") {
 		secret.Hash = oauth.NewSecret(text)
-		return &secret, passwords.ValidateHash(secret.Hash)
+		return &secret, passwords.ValidateImported(secret.Hash)
 	}
 	digest, err := hex.DecodeString(text)
 	if err != nil || len(digest) != sha256.Size {
@@ -189,12 +223,16 @@ func secretOf(text string, now time.Time) (*store.ClientSecret, error) {
 
 // TokensToImport are the tokens of a stretch of the table of another server that are valid there; see store.ImportBatch.
 type TokensToImport struct {
-	Source string          `json:"source"`
 	After  string          `json:"after,omitzero"`
 	Upto   string          `json:"upto,omitzero"`
 	Tokens []TokenToImport `json:"tokens"`
-	DryRun bool            `json:"dry_run,omitzero"`
+	// Kept are records that are valid there and cannot be imported now.
+	Kept []string `json:"kept,omitempty"`
+	ImportRun
 }
+
+// maxTokensBody bounds a request with tokens.
+const maxTokensBody = 1 << 20
 
 // TokenToImport is an access token with its refresh token. Both are SHA-256 digests in base64url; empty: there is none, or it has expired.
 type TokenToImport struct {
@@ -220,28 +258,25 @@ type ImportedTokens struct {
 }
 
 func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, error) {
-	if err := checkSource(asked.Source); err != nil {
+	if err := asked.begin(r.Context(), t); err != nil {
+		return 0, nil, err
+	}
+	o := takeover{t, asked.Source, asked.DryRun}
+	clients, err := o.clientsOfTokens(r.Context(), asked.Tokens)
+	if err != nil {
 		return 0, nil, err
 	}
 	answer := ImportedTokens{Refused: []Imported{}}
 	refuse := func(row TokenToImport, reason string) {
 		answer.Refused = append(answer.Refused, Imported{User: row.User, ID: row.Record, Result: Refused, Reason: reason})
 	}
-	batch := store.ImportBatch{Source: asked.Source, After: asked.After, Upto: asked.Upto, DryRun: asked.DryRun}
-	o, clients := takeover{t, asked.Source, asked.DryRun}, make(map[string]*store.Client)
+	batch := store.ImportBatch{Source: asked.Source, After: asked.After, Upto: asked.Upto, Kept: asked.Kept, DryRun: asked.DryRun}
 	var rows []TokenToImport
 	for _, row := range asked.Tokens {
-		client, known := clients[row.Client]
-		if !known {
-			var err error
-			if client, err = o.clientOfToken(r.Context(), row); err != nil {
-				return 0, nil, err
-			}
-			clients[row.Client] = client
-		}
-		imported, reason := o.tokenOf(row, client)
+		imported, reason := o.tokenOf(row, clients[row.Client])
 		if reason != "" {
 			refuse(row, reason)
+			batch.Kept = append(batch.Kept, row.Record)
 			continue
 		}
 		rows, batch.Tokens = append(rows, row), append(batch.Tokens, imported)
@@ -258,7 +293,7 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 		case store.Replayed:
 			answer.Unchanged++
 		default:
-			refuse(rows[i], "its user is not here, or cannot sign in")
+			refuse(rows[i], "its user did not come from this source, or cannot sign in")
 		}
 	}
 	if answer.Ended = outcome.Ended; !asked.DryRun && answer.Added+answer.Ended > 0 {
@@ -267,16 +302,32 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 	return http.StatusOK, answer, nil
 }
 
-// clientOfToken returns the client of a token, or nil if there is none.
-func (o takeover) clientOfToken(ctx context.Context, row TokenToImport) (*store.Client, error) {
-	if row.Client == "" {
-		return o.t.Issuer.Clients.BuiltIn(), nil
+// clientsOfTokens returns the clients of tokens that are declared or came from the source, by id. Others with the same id are not theirs.
+func (o takeover) clientsOfTokens(ctx context.Context, rows []TokenToImport) (map[string]*store.Client, error) {
+	clients, ids := map[string]*store.Client{"": o.t.Issuer.Clients.BuiltIn()}, []string(nil)
+	for _, row := range rows {
+		if _, known := clients[row.Client]; !known {
+			clients[row.Client], ids = nil, append(ids, row.Client)
+		}
 	}
-	client, err := o.t.Registry.Clients.Client(ctx, row.Client)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+	states, err := o.t.Node.Store().Imports.ImportStates(ctx, o.source, store.ImportedClient, ids)
+	if err != nil {
+		return nil, err
 	}
-	return client, err
+	for _, id := range ids {
+		client, err := o.t.Registry.Clients.Client(ctx, id)
+		state, known := states[id]
+		switch {
+		case errors.Is(err, store.ErrNotFound) && o.dry && !known:
+			clients[id] = &store.Client{ID: id} // it would have been imported before
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case client.Declared || known && state.AddedAt.Equal(client.CreatedAt):
+			clients[id] = client
+		}
+	}
+	return clients, nil
 }
 
 // tokenOf returns the token of a row with its family, or the reason why it is not imported.
@@ -286,20 +337,26 @@ func (o takeover) tokenOf(row TokenToImport, client *store.Client) (store.NewImp
 	imported := store.NewImport{ImportedToken: store.ImportedToken{
 		Record: row.Record, Scopes: row.Scopes, CreatedAt: time.Unix(row.CreatedAt, 0).UTC(), ExpiresAt: time.Unix(row.ExpiresAt, 0).UTC(),
 	}}
-	if client == nil && o.dry {
-		client = &store.Client{ID: row.Client} // it would have been imported before
+	if imported.CreatedAt.After(now) {
+		imported.CreatedAt = now
 	}
+	// No token lives longer than a revocation of it is kept. The record is kept for as long as the source may have the token.
 	var err error
-	switch latest := now.Add(store.MaxFamilyLifetime); {
+	latest, kept := now.Add(store.MaxLifetime), now.Add(store.MaxFamilyLifetime)
+	switch {
 	case row.Record == "":
 		return imported, "it has no record"
 	case client == nil:
-		return imported, "its client is not here"
+		return imported, "its client is not here, or did not come from this source"
 	case client.Disabled:
 		return imported, "its client is disabled here"
 	case row.Client == "" && row.User == "":
 		return imported, "it has neither client nor user"
-	case row.ExpiresAt == 0, imported.ExpiresAt.After(latest):
+	}
+	if row.ExpiresAt != 0 && row.Refresh == "" && imported.ExpiresAt.Before(kept) {
+		kept = imported.ExpiresAt
+	}
+	if imported.KeptUntil = kept; row.ExpiresAt == 0 || imported.ExpiresAt.After(latest) {
 		imported.ExpiresAt = latest
 	}
 	if imported.Access, err = digestOf(row.Access); err == nil {
@@ -311,13 +368,17 @@ func (o takeover) tokenOf(row TokenToImport, client *store.Client) (store.NewImp
 	if len(imported.Scopes) == 0 {
 		imported.Scopes = oauth.Scopes{oauth.ScopePublic}
 	}
-	imported.ClientID, imported.KeptUntil = client.ID, imported.ExpiresAt
+	imported.ClientID = client.ID
+	t := token.AccessToken{Issuer: o.t.Issuer.URL, ClientID: client.ID, Subject: cmp.Or(row.User, client.ID), IssuedAt: imported.CreatedAt}
+	if fs.Revocations.Revoked(&t) {
+		return imported, "it was revoked here, with others of its client or user"
+	}
 	if row.User == "" {
 		imported.ID, imported.Refresh = token.NewID(0), [sha256.Size]byte{}
 		return imported, ""
 	}
 	imported.Family = familyOf(fs, &imported, client, row.User)
-	imported.FamilyID, imported.ID, imported.KeptUntil = imported.Family.ID, token.NewID(imported.Family.Refresh.Generation), imported.Family.ExpiresAt
+	imported.FamilyID, imported.ID = imported.Family.ID, token.NewID(imported.Family.Refresh.Generation)
 	return imported, ""
 }
 
@@ -330,6 +391,7 @@ func familyOf(fs *families.Families, imported *store.NewImport, client *store.Cl
 	}
 	f := fs.New(&store.User{ID: userID}, client, origin, time.Time{})
 	f.Scopes, f.CreatedAt, f.ExpiresAt = imported.Scopes, imported.CreatedAt, imported.ExpiresAt
+	f.TokenLifetime = max(f.TokenLifetime, imported.ExpiresAt.Sub(imported.CreatedAt)) // a revocation is kept until the old token has expired
 	if imported.Refresh != ([sha256.Size]byte{}) {
 		f.Refresh.Generation = 1
 		if end := fs.Now().Add(fs.LifetimesOf(client).Refresh); end.After(f.ExpiresAt) {

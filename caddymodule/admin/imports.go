@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -19,7 +20,8 @@ import (
 var importOperations = map[Route]operation{
 	ImportUsers:   shows[[]Imported]("Adds users, and changes those that exist if asked to", withBody(importUsers)),
 	ImportClients: shows[[]Imported]("Takes over the clients of another server, with their ids and secrets", withBody(importClients)),
-	ImportTokens:  shows[ImportedTokens]("Takes over a stretch of the tokens of another server, as digests", withBody(importTokens)),
+	ImportTokens:  shows[ImportedTokens]("Takes over a stretch of the tokens of another server, as digests", withLongBody(maxTokensBody, importTokens)),
+	EndImport:     changes("Ends a run of imports, so that the next one may begin", withBody(endImport)),
 	ChangeGroups:  shows[[]Imported]("Puts users into a group, or takes them out", withBody(changeGroups)),
 }
 
@@ -27,10 +29,9 @@ var importOperations = map[Route]operation{
 type UsersToImport struct {
 	Users  []UserToImport `json:"users"`
 	Update bool           `json:"update,omitzero"`
-	DryRun bool           `json:"dry_run,omitzero"`
-	// Source names the server that the users come from, by their IDs. What it has changed since the last import is changed here, whatever
+	// A Source names the server that the users come from, by their IDs. What it has changed since the last import is changed here, whatever
 	// Update says, and nothing else.
-	Source string `json:"source,omitzero"`
+	ImportRun
 }
 
 // UserToImport is a user as a table has it. What is empty gets its default, and of a user who exists it stays.
@@ -92,7 +93,7 @@ func (i Imported) becomes(result Outcome, err error) (Imported, error) {
 
 func importUsers(t *Target, r *http.Request, asked UsersToImport) (int, any, error) {
 	if asked.Source != "" {
-		if err := checkSource(asked.Source); err != nil {
+		if err := asked.begin(r.Context(), t); err != nil {
 			return 0, nil, err
 		}
 		return takeover{t, asked.Source, asked.DryRun}.users(r.Context(), asked)
@@ -114,9 +115,12 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	if err != nil {
 		return result.becomes(Refused, store.InvalidInput(err))
 	}
+	if err := row.checkHash(); err != nil {
+		return result.becomes(Refused, err)
+	}
 	user, err := t.Issuer.Families.Directory.UserByEmail(ctx, email)
 	if errors.Is(err, store.ErrNotFound) {
-		return t.importNew(ctx, row, asked.DryRun)
+		return t.importNew(ctx, t.Registry.People, row, asked.DryRun)
 	}
 	if err != nil {
 		return result.becomes(Refused, err)
@@ -157,8 +161,19 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	return result.becomes(Updated, err)
 }
 
-// importNew adds a user.
-func (t *Target) importNew(ctx context.Context, row UserToImport, dry bool) (Imported, error) {
+// checkHash refuses a hash that cannot be verified, or takes too long to.
+func (row UserToImport) checkHash() error {
+	if row.Hash == "" {
+		return nil
+	}
+	if err := passwords.ValidateImported(oauth.NewSecret(row.Hash)); err != nil {
+		return store.InvalidInput(err)
+	}
+	return nil
+}
+
+// importNew adds a user to g.
+func (t *Target) importNew(ctx context.Context, g *people.Users, row UserToImport, dry bool) (Imported, error) {
 	u := store.User{
 		ID: row.ID, Email: row.Email, Name: row.Name, Organisation: row.Organisation, Role: store.Role(row.Role), Groups: row.Groups, Status: store.UserStatus(row.Status),
 		PasswordHash: oauth.NewSecret(row.Hash),
@@ -171,9 +186,9 @@ func (t *Target) importNew(ctx context.Context, row UserToImport, dry bool) (Imp
 	}
 	result := Imported{User: row.Email}
 	if dry {
-		return result.becomes(Added, people.DryRun{People: t.Registry.People}.AddUser(ctx, u))
+		return result.becomes(Added, people.DryRun{People: g}.AddUser(ctx, u))
 	}
-	added, err := t.Registry.People.AddUser(ctx, u, oauth.Secret{})
+	added, err := g.AddUser(ctx, u, oauth.Secret{})
 	if err == nil {
 		result.ID = added.ID
 		recordAdded(ctx, t, added)

@@ -47,6 +47,7 @@ const (
 	ImportUsers   Route = "POST /oauth/imports"
 	ImportClients Route = "POST /oauth/imports/clients"
 	ImportTokens  Route = "POST /oauth/imports/tokens"
+	EndImport     Route = "POST /oauth/imports/end"
 	ChangeGroups  Route = "POST /oauth/groups"
 
 	ListSessions Route = "GET /oauth/sessions"

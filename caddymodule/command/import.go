@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/moving"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // importCommand brings over what another server has.
@@ -91,8 +92,7 @@ type doorkeeperImport struct {
 	api    *apiClient
 	out    io.Writer
 	asJSON bool
-	dryRun bool
-	source string
+	admin.ImportRun
 	doorkeeperFlags
 	doorkeeper moving.Doorkeeper
 	// refusedUsers have the ids of users who were not brought over. Their tokens are not either.
@@ -134,8 +134,8 @@ https://github.com/gatehouse-auth/gatehouse/blob/main/docs/migration-doorkeeper.
 	flags.StringVar(&m.secrets, "secrets", "", "How secrets are kept: plain or sha256 (hash_application_secrets); bcrypt is recognised")
 	flags.StringVar(&m.owner, "owner-type", "User", "Class of the people, where resource_owner_type names one")
 	flags.StringArrayVar(&m.scopes, "scope", nil, "Scope of applications that name none; repeat it for more (default: public)")
-	flags.StringVar(&m.source, "source", "doorkeeper", "Name of the source, if there are several")
-	flags.BoolVar(&m.dryRun, "dry-run", false, "Store nothing, and say what would be done")
+	flags.StringVar(&m.Source, "source", "doorkeeper", "Name of the source, if there are several")
+	flags.BoolVar(&m.DryRun, "dry-run", false, "Store nothing, and say what would be done")
 	flags.BoolVar(&m.asJSON, "json", false, "Print JSON, a line for each row")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
@@ -164,6 +164,10 @@ func (m *doorkeeperImport) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
+	m.Run = oauth.NewID()
+	if !m.DryRun {
+		defer func() { _ = m.api.call(admin.EndImport.For(), m.ImportRun, nil) }() // it ends by itself if that fails
+	}
 	steps := []func() error{
 		func() error { return m.applications(ctx, source) },
 		func() error { return m.people(ctx, source, devise) },
@@ -191,7 +195,7 @@ func (m *doorkeeperImport) summary(out io.Writer) error {
 			}
 		}
 		refused += m.counts[kind]["refused"]
-		words := map[bool]string{true: "nothing was stored; it would be: "}[m.dryRun] + cmp.Or(strings.Join(parts, ", "), "none")
+		words := map[bool]string{true: "nothing was stored; it would be: "}[m.DryRun] + cmp.Or(strings.Join(parts, ", "), "none")
 		if _, err := fmt.Fprintf(out, "%s: %s\n", kind, words); err != nil {
 			return err
 		}
@@ -232,7 +236,7 @@ func (m *doorkeeperImport) refuse(row listedRow, err error) error {
 
 func (m *doorkeeperImport) applications(ctx context.Context, source moving.Source) error {
 	return moving.EachPage(ctx, source, moving.Applications, func(page []moving.Row, _ bool) error {
-		request := admin.ClientsToImport{Source: m.source, DryRun: m.dryRun}
+		request := admin.ClientsToImport{ImportRun: m.ImportRun}
 		var sent []moving.Row
 		for _, row := range page {
 			client, err := m.doorkeeper.Application(row)
@@ -245,7 +249,7 @@ func (m *doorkeeperImport) applications(ctx context.Context, source moving.Sourc
 			}
 			request.Clients, sent = append(request.Clients, client), append(sent, row)
 		}
-		return sendBatches(request.Clients, func(some []admin.ClientToImport) error {
+		return sendBatches(batchBytes, request.Clients, func(some []admin.ClientToImport) error {
 			request.Clients = some
 			var answers []admin.Imported
 			if err := m.api.call(admin.ImportClients.For(), request, &answers); err != nil {
@@ -272,7 +276,7 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 		return nil
 	}
 	return moving.EachPage(ctx, source, devise.Table, func(page []moving.Row, _ bool) error {
-		request := admin.UsersToImport{Source: m.source, DryRun: m.dryRun}
+		request := admin.UsersToImport{ImportRun: m.ImportRun}
 		for _, row := range page {
 			user, err := devise.User(row)
 			if err != nil {
@@ -284,7 +288,7 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 			}
 			request.Users = append(request.Users, user)
 		}
-		return sendBatches(request.Users, func(some []admin.UserToImport) error {
+		return sendBatches(batchBytes, request.Users, func(some []admin.UserToImport) error {
 			request.Users = some
 			var answers []admin.Imported
 			if err := m.api.call(admin.ImportUsers.For(), request, &answers); err != nil {
@@ -303,49 +307,75 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 	})
 }
 
+// tokenStretch is a part of the table of tokens that is being imported. Whatever lies in it and is not valid any more ends.
+type tokenStretch struct {
+	done string // the last record of the stretch before; empty: it begins with the first record there is
+	kept []string
+}
+
 func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Source) error {
-	done := "" // the last record that was imported
+	var stretch tokenStretch
 	return moving.EachPage(ctx, source, moving.AccessTokens, func(page []moving.Row, last bool) error {
-		var tokens []admin.TokenToImport
-		for _, row := range page {
-			token, err := m.doorkeeper.Token(row)
-			var skipped moving.Skipped
-			switch {
-			case errors.As(err, &skipped):
-				err = m.note(listedRow{Kind: "tokens", Result: string(skipped)})
-			case err == nil && m.refusedUsers[token.User]:
-				err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, errors.New("its user was not brought over"))
-			case err != nil:
-				err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, err)
-			default:
-				tokens = append(tokens, token)
-			}
-			if err != nil {
-				return err
-			}
+		if len(page) == 0 && stretch.done == "" {
+			return nil // nothing is known about any token
 		}
-		end := done
+		end := stretch.done
 		if len(page) > 0 {
 			end = page[len(page)-1].Key()
 		}
+		if stretch.done == "" && !source.IsWhole() {
+			stretch.done = moving.Before(page[0].Key())
+		}
+		tokens, kept, err := m.tokensOf(page)
+		if err != nil {
+			return err
+		}
+		stretch.kept, last = kept, last && source.IsWhole()
 		if len(tokens) == 0 {
-			return m.sendTokens(&done, end, last, nil)
+			return m.sendTokens(&stretch, end, last, nil)
 		}
 		sent := 0
-		return sendBatches(tokens, func(some []admin.TokenToImport) error {
+		return sendBatches(tokenBytes-len(kept)*len(end)*2, tokens, func(some []admin.TokenToImport) error {
 			sent += len(some)
 			upto := some[len(some)-1].Record
 			if sent == len(tokens) {
 				upto = end
 			}
-			return m.sendTokens(&done, upto, last && sent == len(tokens), some)
+			return m.sendTokens(&stretch, upto, last && sent == len(tokens), some)
 		})
 	})
 }
 
-// sendTokens imports the tokens of the records after done and up to upto, or of all that follow.
-func (m *doorkeeperImport) sendTokens(done *string, upto string, last bool, tokens []admin.TokenToImport) error {
-	request := admin.TokensToImport{Source: m.source, After: *done, Upto: upto, Tokens: tokens, DryRun: m.dryRun}
+// tokenBytes is how much of a request with tokens these may take: 1 MiB, without the members around them.
+const tokenBytes = 1<<20 - 4<<10
+
+// tokensOf returns the tokens of a page, and the records of those that are valid there and cannot be imported now.
+func (m *doorkeeperImport) tokensOf(page []moving.Row) (tokens []admin.TokenToImport, kept []string, err error) {
+	for _, row := range page {
+		token, err := m.doorkeeper.Token(row)
+		var skipped moving.Skipped
+		switch {
+		case errors.As(err, &skipped):
+			err = m.note(listedRow{Kind: "tokens", Result: string(skipped)})
+		case err == nil && m.refusedUsers[token.User]:
+			kept = append(kept, token.Record)
+			err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, errors.New("its user was not brought over"))
+		case err != nil:
+			kept = append(kept, token.Record)
+			err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, err)
+		default:
+			tokens = append(tokens, token)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return tokens, kept, nil
+}
+
+// sendTokens imports the tokens of a stretch up to a record, or of all that follow.
+func (m *doorkeeperImport) sendTokens(stretch *tokenStretch, upto string, last bool, tokens []admin.TokenToImport) error {
+	request := admin.TokensToImport{ImportRun: m.ImportRun, After: stretch.done, Upto: upto, Tokens: tokens, Kept: stretch.kept}
 	if last {
 		request.Upto = ""
 	}
@@ -353,7 +383,7 @@ func (m *doorkeeperImport) sendTokens(done *string, upto string, last bool, toke
 	if err := m.api.call(admin.ImportTokens.For(), request, &answer); err != nil {
 		return err
 	}
-	*done = upto
+	stretch.done = upto
 	for _, refused := range answer.Refused {
 		if err := m.note(listedRow{"tokens", refused.ID, "", string(refused.Result), refused.Reason}); err != nil {
 			return err
@@ -368,8 +398,8 @@ func (m *doorkeeperImport) sendTokens(done *string, upto string, last bool, toke
 	return nil
 }
 
-// sendBatches calls send with parts of a list that fit into a request each.
-func sendBatches[T any](list []T, send func([]T) error) error {
+// sendBatches calls send with parts of a list that have at most that many bytes each.
+func sendBatches[T any](most int, list []T, send func([]T) error) error {
 	for len(list) > 0 {
 		n, size := 0, 0
 		for n < len(list) {
@@ -377,7 +407,7 @@ func sendBatches[T any](list []T, send func([]T) error) error {
 			if err != nil {
 				return err
 			}
-			if size += len(text) + 1; n > 0 && size > batchBytes {
+			if size += len(text) + 1; n > 0 && size > most {
 				break
 			}
 			n++

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxLine is the longest line of a dump.
@@ -40,8 +41,8 @@ func (d *dump) Page(_ context.Context, table string, after Row) ([]Row, error) {
 	var page []Row
 	for len(page) < PageRows && d.scanner.Scan() {
 		d.line++
-		var row Row
-		if err := json.Unmarshal(d.scanner.Bytes(), &row); err != nil {
+		row, err := rowOf(d.scanner.Bytes())
+		if err != nil {
 			return nil, fmt.Errorf("line %d of the dump: %w", d.line, err)
 		}
 		if row.Text("table") == table {
@@ -63,6 +64,49 @@ func (d *dump) rewind(table string) (err error) {
 	d.scanner.Buffer(nil, maxLine)
 	return nil
 }
+
+// rowOf reads a line. A number stays the text that it is, because an id may have more digits than a float holds.
+func rowOf(line []byte) (Row, error) {
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(line, &values); err != nil {
+		return nil, err
+	}
+	row := make(Row, len(values))
+	for column, value := range values {
+		var err error
+		if row[column], err = valueOf(value); err != nil {
+			return nil, err
+		}
+	}
+	return row, nil
+}
+
+func valueOf(value jsontext.Value) (any, error) {
+	switch value.Kind() {
+	case '0':
+		return string(value), nil
+	case '[':
+		var elements []jsontext.Value
+		if err := json.Unmarshal(value, &elements); err != nil {
+			return nil, err
+		}
+		list := make([]any, len(elements))
+		for i := range elements {
+			var err error
+			if list[i], err = valueOf(elements[i]); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	default:
+		var v any
+		err := json.Unmarshal(value, &v)
+		return v, err
+	}
+}
+
+// IsWhole returns false.
+func (d *dump) IsWhole() bool { return false }
 
 // Close closes the file.
 func (d *dump) Close() error {

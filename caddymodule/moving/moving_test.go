@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,11 @@ func TestDK21ADumpOfLines(t *testing.T) {
 			fmt.Sprintf(`{"table":"users","id":"00000000-0000-4000-8000-%012d","email":"u%d@example.com","teams":["a","b"]}`, i, i))
 	}
 	s := dump(lines...)
+	big := dump(`{"table":"users","id":9007199254740993,"email":"u@example.com","teams":[1,"b"],"admin":true}`)
+	rows, err := big.Page(t.Context(), "users", nil)
+	if check(t, err); len(rows) != 1 || rows[0].Text("id") != "9007199254740993" || rows[0].Key() != "00009007199254740993" || !slices.Equal(rows[0].List("teams"), []string{"1", "b"}) || !rows[0].Flag("admin", false) {
+		t.Errorf("a row with a large id: %v", rows)
+	}
 	for table, want := range map[string]int{AccessTokens: PageRows + 3, "users": PageRows + 3, "none": 0} {
 		rows := 0
 		check(t, EachPage(t.Context(), s, table, func(page []Row, _ bool) error { rows += len(page); return nil }))
@@ -191,7 +197,13 @@ func TestDK22WhatATokenSays(t *testing.T) {
 		{"expired, with a refresh token", Plain, Row{"expires_in": int64(60), "refresh_token": "refresh-token-0000"}, false, true, ""},
 		{"expired, without a user", Plain, Row{"expires_in": int64(60), "refresh_token": "refresh-token-0000", "resource_owner_id": nil}, false, false, "expired"},
 		{"revoked", Plain, Row{"revoked_at": "2026-01-02 03:59:00"}, false, false, "revoked"},
-		{"to be revoked", Plain, Row{"revoked_at": "2026-01-02 04:59:00"}, true, false, ""},
+		{"revoked by a clock that is ahead", Plain, Row{"revoked_at": "2026-01-02 04:59:00"}, false, false, "revoked"},
+		{"revoked at some time", Plain, Row{"revoked_at": "yesterday"}, false, false, "revoked"},
+		{"of tomorrow", Plain, Row{"created_at": "2026-01-03 03:30:00"}, true, false, ""},
+		{"of no time", Plain, Row{"created_at": nil}, false, false, "no created_at"},
+		{"in UTC", Plain, Row{"created_at": "2026-01-02 03:30:00 UTC"}, true, false, ""},
+		{"with an offset", Plain, Row{"created_at": "2026-01-02T04:30:00+01:00"}, true, false, ""},
+		{"in a zone by name", Plain, Row{"created_at": "2026-01-02 03:30:00 CST"}, false, false, "is no time"},
 		{"of another class", Plain, Row{"resource_owner_type": "Admin"}, false, false, "its owner is a Admin"},
 		{"of the class", Plain, Row{"resource_owner_type": "User"}, true, false, ""},
 		{"of no application", Plain, Row{"application_id": nil}, true, false, ""},
@@ -217,7 +229,7 @@ func TestDK22WhatATokenSays(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || (token.Access != "") != c.access || (token.Refresh != "") != c.refresh || token.Record != "00000000000000000005" {
+			if err != nil || (token.Access != "") != c.access || (token.Refresh != "") != c.refresh || token.Record != "00000000000000000005" || token.CreatedAt > now.Unix() {
 				t.Errorf("%+v, %v", token, err)
 			}
 		})

@@ -15,11 +15,13 @@ type Source interface {
 	// Page returns rows of a table in the order of their keys: those after a row, or the first ones if it is nil. Fewer than PageRows rows
 	// are the last ones.
 	Page(ctx context.Context, table string, after Row) ([]Row, error)
+	// IsWhole reports whether a row that the source does not have was deleted. A file may be a part of what there is.
+	IsWhole() bool
 	Close() error
 }
 
 // PageRows is how many rows are read at once.
-const PageRows = 500
+const PageRows = 1000
 
 // Open opens a source: postgres://…, mysql://… or a file with one row a line.
 func Open(ctx context.Context, from string) (Source, error) {
@@ -50,6 +52,15 @@ func (r Row) Key() string {
 	return key
 }
 
+// Before returns a text that sorts before a key, and behind every key of the same length that does.
+func Before(key string) string {
+	last := len(key) - 1
+	if last < 0 || key[last] == 0 || key[last] > 0x7f {
+		return key
+	}
+	return key[:last] + string(rune(key[last]-1)) + "\U0010ffff"
+}
+
 // Has reports whether the table has the column.
 func (r Row) Has(column string) bool {
 	_, has := r[column]
@@ -65,8 +76,6 @@ func (r Row) Text(column string) string {
 		return value
 	case []byte:
 		return string(value)
-	case float64: // a number of JSON
-		return strconv.FormatFloat(value, 'f', -1, 64)
 	case [16]byte: // a UUID of PostgreSQL
 		return fmt.Sprintf("%x-%x-%x-%x-%x", value[:4], value[4:6], value[6:8], value[8:10], value[10:])
 	default:
@@ -85,7 +94,8 @@ func (r Row) Flag(column string, otherwise bool) bool {
 	return false
 }
 
-// Time returns the value of a column with a time in UTC; the zero time for NULL.
+// Time returns the value of a column with a time; the zero time for NULL. One without a zone is in UTC, and one with the name of another zone
+// is an error, because names are not unique.
 func (r Row) Time(column string) (time.Time, error) {
 	if at, is := r[column].(time.Time); is {
 		return at, nil
@@ -94,7 +104,7 @@ func (r Row) Time(column string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999 MST", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999 UTC", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}

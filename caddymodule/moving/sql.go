@@ -125,5 +125,8 @@ func scanRows(rows *sql.Rows) ([]Row, error) {
 	return list, rows.Err()
 }
 
+// IsWhole returns true.
+func (d *database) IsWhole() bool { return true }
+
 // Close closes the connections.
 func (d *database) Close() error { return d.db.Close() }

@@ -25,6 +25,9 @@ type Authentication struct {
 	Address string
 	// Malformed is an error in the presentation itself, or nil. Authenticate returns it.
 	Malformed error
+
+	// counted reports that a failure was counted before a hash was computed.
+	counted bool
 }
 
 // Credential is a client id with its secret.
@@ -73,13 +76,20 @@ func (c *Clients) Authenticate(ctx context.Context, a Authentication) (*store.Cl
 	if err != nil || client != nil {
 		return client, err
 	}
+	if a.counted {
+		return nil, refusedClient(oauth.NewError(oauth.InvalidClient, "client_authentication_failed"), a.clientID(), known)
+	}
 	return nil, c.countFailure(ctx, a.clientID(), known, a.Address, now)
 }
 
-// countFailure counts a failure and returns the refusal. The cause, for the audit log, names the client only if it exists, because an
-// unknown id may be a secret in the wrong field.
+// countFailure counts a failure and returns the refusal.
 func (c *Clients) countFailure(ctx context.Context, id string, known bool, address string, now time.Time) error {
-	refusal := oauth.AsError(c.Limits.CountClientFailure(ctx, id, address, now))
+	return refusedClient(oauth.AsError(c.Limits.CountClientFailure(ctx, id, address, now)), id, known)
+}
+
+// refusedClient returns a refusal with its cause. The cause, for the audit log, names the client only if it exists, because an unknown id may be a
+// secret in the wrong field.
+func refusedClient(refusal *oauth.Error, id string, known bool) error {
 	cause := fmt.Errorf("client %.64q", id)
 	if !known {
 		cause = errUnknownClient
@@ -112,7 +122,7 @@ func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) 
 		known = known || client != &nobody && r.ID == a.clientID()
 		proved := proves(client, r, now)
 		if !proved && !r.Secret.IsEmpty() && hasLiveHash(client, now) {
-			if proved, err = c.learn(ctx, client, r.Secret, now); err != nil {
+			if proved, err = c.learn(ctx, a, client, r.Secret, now); err != nil {
 				return nil, false, err
 			}
 		}
@@ -140,13 +150,22 @@ func proves(client *store.Client, r Credential, now time.Time) bool {
 }
 
 // learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. If it cannot be
-// stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much, so it waits for a slot, as passwords do.
-func (c *Clients) learn(ctx context.Context, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
+// stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much: it is counted as a failure
+// beforehand, and waits for a slot, as those of passwords are.
+func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
 	if client.Disabled || client.SignsAssertions() {
 		return false, nil
 	}
-	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID})
+	forgive := func() {}
+	if !a.counted {
+		var err error
+		if forgive, err = c.Limits.ReserveClient(ctx, a.clientID(), a.Address, now); err != nil {
+			return false, err
+		}
+	}
+	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID, Address: a.Address})
 	if err != nil {
+		forgive()
 		return false, err
 	}
 	defer leave()
@@ -154,11 +173,13 @@ func (c *Clients) learn(ctx context.Context, client *store.Client, secret oauth.
 		if s.Hash.IsEmpty() || !s.IsLive(now) || !passwords.VerifyTruncated(secret, s.Hash) {
 			continue
 		}
+		forgive()
 		if !client.Declared && passwords.IsWhole(secret) {
 			_ = c.Families.Store.ChangeClient(ctx, client.ID, store.LearnSecret(s.Hash, secret)) // see above
 		}
 		return true, nil
 	}
+	a.counted = true
 	return false, nil
 }
 

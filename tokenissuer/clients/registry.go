@@ -93,20 +93,9 @@ func (g *Registry) checkNew(c *store.Client) error {
 	return nil
 }
 
-// CheckImport returns the error that AddPrepared, or else a change to imported, would return for a client that comes from another server
-// with its id and its secrets, and sets when it is registered. Before is the client as it is stored; nil: there is none.
-func (g *Registry) CheckImport(imported, before *store.Client) error {
-	if before == nil {
-		return g.checkNew(imported)
-	}
-	if before.Declared {
-		return store.ErrDeclared
-	}
-	if err := g.checkClient(imported, before); err != nil {
-		return store.InvalidInput(err)
-	}
-	return nil
-}
+// CheckImport returns the error that AddPrepared would return for a client that comes from another server with its id and its secrets, and
+// sets when it is registered.
+func (g *Registry) CheckImport(c *store.Client) error { return g.checkNew(c) }
 
 // AddPrepared registers a client that has been checked.
 func (g *Registry) AddPrepared(ctx context.Context, c *store.Client) error {
@@ -118,16 +107,27 @@ func (g *Registry) AddPrepared(ctx context.Context, c *store.Client) error {
 	return nil
 }
 
-// ChangeImported changes a client as the server that it comes from has it now. No token ends.
-func (g *Registry) ChangeImported(ctx context.Context, imported *store.Client, secretsToo bool) error {
-	err := g.Stored.ChangeClient(ctx, imported.ID, store.ClientChange{Edit: func(c *store.Client) error {
-		c.Name, c.Type, c.Scopes, c.RedirectURIs = imported.Name, imported.Type, imported.Scopes, imported.RedirectURIs
-		if c.Disabled = c.Disabled || imported.Disabled; secretsToo {
-			c.Secrets = imported.Secrets
+// ChangeImported changes what the server that a client comes from has changed. No token ends. With dry it changes nothing, and returns the
+// error that there would be.
+func (g *Registry) ChangeImported(ctx context.Context, client *store.Client, dry bool, edit func(*store.Client)) error {
+	checked := func(c *store.Client) error {
+		before := *c
+		edit(c)
+		err := mayChange(c, &before)
+		if err == nil {
+			err = g.checkClient(c, &before)
+		}
+		if err != nil {
+			return store.InvalidInput(err)
 		}
 		return nil
-	}})
-	g.Known.Authenticated.Forget(imported.ID)
+	}
+	if dry {
+		edited := *client
+		return checked(&edited)
+	}
+	err := g.Stored.ChangeClient(ctx, client.ID, store.ClientChange{Edit: checked})
+	g.Known.Authenticated.Forget(client.ID)
 	g.Known.Origins.Forget()
 	return err
 }

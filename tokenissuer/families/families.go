@@ -117,8 +117,7 @@ type RevocationStore interface {
 
 // ImportStore is the part of a store.ImportStore for tokens that clients present.
 type ImportStore interface {
-	ImportedAccess(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
-	ImportedRefresh(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
+	Imported(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
 	HasImported(ctx context.Context) (bool, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/cache"
+	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -15,19 +16,30 @@ const (
 	// maxUnknown bounds how many unknown texts are remembered, and unknownFor how long each is.
 	maxUnknown = 16384
 	unknownFor = 10 * time.Second
-	// noneFor is how long it is remembered that no token has been imported at all.
-	noneFor = 10 * time.Second
+	// askedFor is how long it is remembered whether any token has been imported at all.
+	askedFor = 10 * time.Second
+	// maxLookups bounds how many texts are looked up at once, and maxWaitingLookups how many wait for that, each for lookupPatience.
+	maxLookups        = 4
+	maxWaitingLookups = 256
+	lookupPatience    = time.Second
 )
 
 // Imported finds what another authorization server has issued. A flood of unknown texts costs the store little: without imports it is asked
-// once in ten seconds, and about the same text not again for ten seconds. Create one with NewImported.
+// once in ten seconds, and about the same text not again for ten seconds. Every text is looked up once for whatever it may be, and only a
+// few at a time. Create one with NewImported.
 type Imported struct {
 	families *Families
-	unknown  *cache.Cache[struct{}]
+	// unknown has the digests of unknown texts, and under the empty key whether anything was imported.
+	unknown *cache.Cache[bool]
+	turns   *fairqueue.Queue
 }
 
 // NewImported returns what was imported into the store of the families.
-func NewImported(fs *Families) *Imported { return &Imported{fs, cache.New[struct{}](maxUnknown)} }
+func NewImported(fs *Families) *Imported {
+	turns := fairqueue.New(maxLookups, maxWaitingLookups)
+	turns.MaxWait = lookupPatience
+	return &Imported{fs, cache.New[bool](maxUnknown), turns}
+}
 
 // IsImportable reports whether a text can be an opaque token of another server: 16 to 255 characters of a bearer token (RFC 6750 §2.1)
 // without a dot, which every JWT has.
@@ -35,45 +47,53 @@ func IsImportable(text string) bool {
 	return len(text) >= 16 && len(text) <= 255 && !strings.Contains(text, ".") && oauth.IsB64Token(text)
 }
 
-// The keys of Imported.unknown: none, or a letter before a digest.
-const (
-	none           = "none"
-	unknownAccess  = "a"
-	unknownRefresh = "r"
-)
-
 // Access returns the imported token with that access token, or nil.
 func (i *Imported) Access(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
-	return i.find(ctx, unknownAccess, text, func(digest [32]byte) (*store.ImportedToken, error) {
-		return i.families.Imports.ImportedAccess(ctx, digest)
-	})
+	t, err := i.find(ctx, text)
+	if t == nil || err != nil || t.Access != text.Digest() {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Refresh returns the imported token with that refresh token, or nil.
 func (i *Imported) Refresh(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
-	return i.find(ctx, unknownRefresh, text, func(digest [32]byte) (*store.ImportedToken, error) {
-		return i.families.Imports.ImportedRefresh(ctx, digest)
-	})
+	t, err := i.find(ctx, text)
+	if t == nil || err != nil || t.Refresh != text.Digest() {
+		return nil, err
+	}
+	return t, nil
 }
 
-func (i *Imported) find(ctx context.Context, kind string, text oauth.Secret, find func([32]byte) (*store.ImportedToken, error)) (*store.ImportedToken, error) {
+// find returns the imported token with that access or refresh token, or nil.
+func (i *Imported) find(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
 	if !i.MayHave(text.Reveal()) {
 		return nil, nil
 	}
 	now, digest := i.families.NodeNow(), text.Digest()
-	key := kind + string(digest[:])
-	if _, known := i.unknown.GetAt(key, now); known {
+	if _, known := i.unknown.GetAt(string(digest[:]), now); known {
 		return nil, nil
 	}
-	t, err := find(digest)
-	if !errors.Is(err, store.ErrNotFound) {
-		return t, err
+	leave, err := i.turns.Enter(ctx, fairqueue.Share{Name: "", Most: maxLookups})
+	if err != nil {
+		return nil, oauth.Unavailable("imported_tokens_busy", err)
 	}
-	i.unknown.PutFor(key, struct{}{}, 1, now, now.Add(unknownFor))
-	if has, err := i.families.Imports.HasImported(ctx); err == nil && !has {
-		i.unknown.PutFor(none, struct{}{}, 1, now, now.Add(noneFor))
+	defer leave()
+	if _, asked := i.unknown.GetAt("", now); !asked {
+		has, err := i.families.Imports.HasImported(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if i.unknown.PutFor("", has, 1, now, now.Add(askedFor)); !has {
+			return nil, nil
+		}
 	}
-	return nil, nil
+	t, err := i.families.Imports.Imported(ctx, digest)
+	if errors.Is(err, store.ErrNotFound) {
+		i.unknown.PutFor(string(digest[:]), true, 1, now, now.Add(unknownFor))
+		return nil, nil
+	}
+	return t, err
 }
 
 // MayHave reports whether a text can be an imported token: it has the form of one, and nothing says that there are none.
@@ -81,8 +101,8 @@ func (i *Imported) MayHave(text string) bool {
 	if i == nil || i.families.Imports == nil || !IsImportable(text) {
 		return false
 	}
-	_, known := i.unknown.GetAt(none, i.families.NodeNow())
-	return !known
+	has, asked := i.unknown.GetAt("", i.families.NodeNow())
+	return has || !asked
 }
 
 // ReadRefreshToken returns the family and the generation of a refresh token, and whether it is genuine: ours, or an imported one, which is

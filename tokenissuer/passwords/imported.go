@@ -13,6 +13,7 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/crypto/scrypt"
@@ -56,6 +57,54 @@ const (
 	maxScryptWork   = 16        // times that memory
 	maxIterations   = 5_000_000
 )
+
+// maxImportedCost is the longest that an imported hash may take to verify, by CostOf, and DearestSchemes how many schemes a failed sign-in pays
+// for at most, beside its own and the current one: whoever guesses makes us do that work.
+const (
+	maxImportedCost = time.Second
+	DearestSchemes  = 4
+)
+
+// ValidateImported is ValidateHash, and refuses hashes of another server that take too long to verify.
+func ValidateImported(hash oauth.Secret) error {
+	if err := ValidateHash(hash); err != nil {
+		return err
+	}
+	if cost := CostOf(SchemeOf(hash)); cost > maxImportedCost {
+		return fmt.Errorf("the hash costs too much: verifying it takes about %s", cost.Round(100*time.Millisecond))
+	}
+	return nil
+}
+
+// CostOf estimates how long it takes to verify a hash of a scheme, on a server of 2020. It compares schemes, and measures nothing.
+func CostOf(scheme string) time.Duration {
+	scheme = strings.TrimPrefix(scheme, DeviseScheme)
+	parts := strings.Split(scheme, "$")
+	switch {
+	case len(parts) == 3 && strings.HasPrefix(parts[1], "2"):
+		cost, _ := strconv.Atoi(parts[2])
+		return 50 * time.Microsecond << min(max(cost, 0), 31)
+	case len(parts) == 3 && parts[1] == "scrypt":
+		values, err := numbers(parts[2], "ln", "r", "p")
+		if err != nil || values[0] > 24 || values[1] > 64 || values[2] > 64 {
+			return 0
+		}
+		return time.Duration(128*values[1]*values[2]<<values[0]) * 5 / 2
+	case len(parts) == 3:
+		values, err := numbers(parts[2], "i")
+		if err != nil {
+			return 0
+		}
+		return time.Duration(values[0]) * 250
+	case len(parts) == 4:
+		a, err := parseArgon2Params(parts[3])
+		if err != nil {
+			return 0
+		}
+		return time.Duration(a.memory) * time.Duration(a.time) * 500
+	}
+	return 0
+}
 
 // derivation is a scrypt or PBKDF2 hash in PHC form: $scrypt$ln=17,r=8,p=1$salt$key or $pbkdf2-sha256$i=600000$salt$key.
 type derivation struct {

@@ -135,12 +135,21 @@ func (s *storedSecret) addTo(c *store.Client) error {
 // AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
 // would own them.
 func (s clients) AddClient(ctx context.Context, client *store.Client) error {
-	members, err := membersOf(client)
+	add, err := addingClient(client)
 	if err != nil {
 		return fmt.Errorf("adding client: %w", err)
 	}
+	return s.db.step(ctx, "adding client", add)
+}
+
+// addingClient returns the work of adding a client.
+func addingClient(client *store.Client) (work, error) {
+	members, err := membersOf(client)
+	if err != nil {
+		return nil, err
+	}
 	c, secrets := *client, slices.Clone(client.Secrets)
-	return s.db.step(ctx, "adding client", func(ctx context.Context, tx session) error {
+	return func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
@@ -153,7 +162,7 @@ func (s clients) AddClient(ctx context.Context, client *store.Client) error {
 			return err
 		}
 		return searchedClients.addTerms(ctx, tx, c.ID, clientTerms(&c))
-	})
+	}, nil
 }
 
 // membersOf encodes a client's members for their column.

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -14,8 +16,9 @@ import (
 const (
 	importedColumns = `source, record, id, access_digest, refresh_digest, client_id, family_id, scopes, created_at, access_expires_at, expires_at`
 	selectImported  = `SELECT ` + importedColumns + ` FROM imported_tokens`
-	// rowsAtOnce is how many rows one INSERT has, and how many keys one SELECT.
+	// rowsAtOnce is how many rows one INSERT has, and keysAtOnce how many keys one SELECT.
 	rowsAtOnce = 25
+	keysAtOnce = 100
 )
 
 // lastRecord is behind every record.
@@ -41,8 +44,7 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 				version, active = versions[t.Family.User.ID]
 			}
 			_, known := before[t.Record]
-			delete(before, t.Record)
-			switch {
+			switch delete(before, t.Record); {
 			case known:
 				outcome.Tokens[i] = store.Replayed
 				continue
@@ -57,11 +59,13 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 			}
 			added = append(added, t)
 		}
-		for record, t := range before {
-			if !t.KeptUntil.After(end.At) {
-				delete(before, record)
-			}
+		for _, record := range batch.Kept {
+			delete(before, record)
 		}
+		maps.DeleteFunc(before, func(_ string, t *store.ImportedToken) bool {
+			hasEnded := t.Access == [sha256.Size]byte{} && t.Refresh == [sha256.Size]byte{}
+			return hasEnded || !t.KeptUntil.After(end.At)
+		})
 		if outcome.Ended = len(before); batch.DryRun {
 			return nil
 		}
@@ -91,7 +95,7 @@ func (s imports) importedBefore(ctx context.Context, tx session, batch store.Imp
 	return before, err
 }
 
-// activeUsers returns the versions of those users of a batch who are stored and active, and locks their rows.
+// activeUsers returns the versions of those users of a batch who came from its source and are active, and locks their rows.
 func (s imports) activeUsers(ctx context.Context, tx session, batch store.ImportBatch) (map[string]string, error) {
 	versions := make(map[string]string)
 	var ids []any
@@ -106,14 +110,14 @@ func (s imports) activeUsers(ctx context.Context, tx session, batch store.Import
 	}
 	clear(versions)
 	for len(ids) > 0 {
-		var some [rowsAtOnce]any // padded, so that there is one statement
-		n := copy(some[:], ids)
-		for i := n; i < len(some); i++ {
+		var some [keysAtOnce + 2]any // padded, so that there is one statement
+		n := copy(some[:keysAtOnce], ids)
+		for i := n; i < keysAtOnce; i++ {
 			some[i] = some[0]
 		}
+		some[keysAtOnce], some[keysAtOnce+1] = batch.Source, string(store.ImportedUser)
 		ids = ids[n:]
-		rows, err := queryAll(ctx, tx, `SELECT id, CAST(version AS TEXT) FROM users WHERE id IN (`+placeholders(1, rowsAtOnce)+`) AND `+isActive+
-			s.db.dialect.shareLock, some[:], func(row scanner) (pair [2]string, err error) { return pair, row.Scan(&pair[0], &pair[1]) })
+		rows, err := queryAll(ctx, tx, selectOwners+s.db.dialect.shareLock, some[:], func(row scanner) (pair [2]string, err error) { return pair, row.Scan(&pair[0], &pair[1]) })
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +127,11 @@ func (s imports) activeUsers(ctx context.Context, tx session, batch store.Import
 	}
 	return versions, nil
 }
+
+// selectOwners reads who of some users are active, and were made of records of a source.
+var selectOwners = fmt.Sprintf(`SELECT id, CAST(version AS TEXT) FROM users WHERE id IN (%s) AND `+isActive+` AND EXISTS (
+	SELECT 1 FROM import_states s WHERE s.source = $%d AND s.kind = $%d AND s.record = users.id AND s.added_at = users.created_at)`,
+	placeholders(1, keysAtOnce), keysAtOnce+1, keysAtOnce+2)
 
 // placeholders returns $first to $(first+n-1), separated by commas.
 func placeholders(first, n int) string {
@@ -201,16 +210,16 @@ func (s imports) insertRows(ctx context.Context, tx session, into string, rows [
 	return nil
 }
 
-// endImported deletes tokens and ends what belongs to them.
+// endImported deletes the digests of tokens, and ends what belongs to them. The rows stay, so that no import brings the tokens back.
 func (s imports) endImported(ctx context.Context, tx session, tokens map[string]*store.ImportedToken, end store.Ending) ([]store.Revocation, error) {
 	var ended []store.Revocation
 	var filters []store.FamilyFilter
 	for _, t := range tokens {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM imported_tokens WHERE source = $1 AND record = $2`, t.Source, []byte(t.Record)); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE imported_tokens SET access_digest = NULL, refresh_digest = NULL WHERE source = $1 AND record = $2`, t.Source, []byte(t.Record)); err != nil {
 			return nil, err
 		}
 		if t.FamilyID == "" {
-			ended = append(ended, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.KeptUntil.Add(store.RevocationMargin)})
+			ended = append(ended, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 		} else {
 			filters = append(filters, store.FamilyFilter{ID: t.FamilyID})
 		}
@@ -244,18 +253,9 @@ func scanImported(row scanner) (*store.ImportedToken, error) {
 	return &t, nil
 }
 
-// ImportedAccess returns the token with a digest of the access token.
-func (s imports) ImportedAccess(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error) {
-	return s.imported(ctx, ` WHERE access_digest = $1`, digest)
-}
-
-// ImportedRefresh returns the token with a digest of the refresh token.
-func (s imports) ImportedRefresh(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error) {
-	return s.imported(ctx, ` WHERE refresh_digest = $1`, digest)
-}
-
-func (s imports) imported(ctx context.Context, where string, digest [sha256.Size]byte) (*store.ImportedToken, error) {
-	list, err := askAll(ctx, s.db.text(selectImported+where+` LIMIT 2`), []any{digest[:]}, scanImported)
+// Imported returns the token with a digest. The two halves of the query read one index each.
+func (s imports) Imported(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error) {
+	list, err := askAll(ctx, s.db.text(selectImported+` WHERE access_digest = $1 UNION ALL `+selectImported+` WHERE refresh_digest = $1 LIMIT 2`), []any{digest[:]}, scanImported)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading imported token: %w", err)
@@ -275,37 +275,73 @@ func (s imports) HasImported(ctx context.Context) (bool, error) {
 }
 
 // ImportStates returns the states of records.
-func (s imports) ImportStates(ctx context.Context, source, kind string, records []string) (map[string]string, error) {
-	states := make(map[string]string, len(records))
-	for len(records) > 0 {
-		args := []any{source, kind}
-		n := min(len(records), rowsAtOnce)
-		for i := range rowsAtOnce {
-			args = append(args, possible(records[min(i, n-1)]))
+func (s imports) ImportStates(ctx context.Context, source string, kind store.ImportKind, keys []string) (map[string]store.ImportState, error) {
+	states := make(map[string]store.ImportState, len(keys))
+	for len(keys) > 0 {
+		args := []any{source, string(kind)}
+		n := min(len(keys), keysAtOnce)
+		for i := range keysAtOnce {
+			args = append(args, possible(keys[min(i, n-1)]))
 		}
-		records = records[n:]
-		list, err := askAll(ctx, s.db.text(`SELECT record, state FROM import_states WHERE source = $1 AND kind = $2 AND record IN (`+placeholders(3, rowsAtOnce)+`)`), args,
-			func(row scanner) (pair [2]string, err error) {
-				var state []byte
-				err = row.Scan(&pair[0], &state)
-				pair[1] = string(state)
-				return pair, err
-			})
+		keys = keys[n:]
+		err := ask(ctx, s.db.text(selectStates), args, func(rows *sql.Rows) error {
+			for rows.Next() {
+				var key string
+				var said []byte
+				var added sql.Null[int64]
+				if err := rows.Scan(&key, &said, &added); err != nil {
+					return err
+				}
+				states[key] = store.ImportState{Said: string(said), AddedAt: timeOf(added)}
+			}
+			return rows.Err()
+		})
 		if err != nil {
 			return nil, fmt.Errorf("reading what was imported: %w", err)
-		}
-		for _, pair := range list {
-			states[pair[0]] = pair[1]
 		}
 	}
 	return states, nil
 }
 
-// PutImportState replaces the state of a record.
-func (s imports) PutImportState(ctx context.Context, source, kind, record, state string) error {
+var selectStates = `SELECT record, said, added_at FROM import_states WHERE source = $1 AND kind = $2 AND record IN (` + placeholders(3, keysAtOnce) + `)`
+
+// AddImportedUser adds a user, with what the source said.
+func (s imports) AddImportedUser(ctx context.Context, source, said string, user *store.User, organisationDeclared bool) error {
+	u := *user
+	return s.db.step(ctx, "importing user", func(ctx context.Context, tx session) error {
+		if err := addUser(ctx, tx, &u, organisationDeclared, nil); err != nil {
+			return err
+		}
+		return addState(ctx, tx, store.ImportRecord{Source: source, Kind: store.ImportedUser, Key: u.ID}, said, u.CreatedAt)
+	})
+}
+
+// AddImportedClient adds a client, with what the source said.
+func (s imports) AddImportedClient(ctx context.Context, source, said string, client *store.Client) error {
+	add, err := addingClient(client)
+	if err != nil {
+		return fmt.Errorf("importing client: %w", err)
+	}
+	record, at := store.ImportRecord{Source: source, Kind: store.ImportedClient, Key: client.ID}, client.CreatedAt
+	return s.db.step(ctx, "importing client", func(ctx context.Context, tx session) error {
+		if err := add(ctx, tx); err != nil {
+			return err
+		}
+		return addState(ctx, tx, record, said, at)
+	})
+}
+
+// addState stores what a source said about a record of which a user or client was made at that time.
+func addState(ctx context.Context, tx session, r store.ImportRecord, said string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO import_states (source, kind, record, said, added_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (source, kind, record) DO UPDATE SET said = excluded.said, added_at = excluded.added_at`, r.Source, string(r.Kind), r.Key, []byte(said), at.UnixMicro())
+	return err
+}
+
+// PutImportState replaces what a source said about a record.
+func (s imports) PutImportState(ctx context.Context, r store.ImportRecord, said string) error {
 	return s.db.statement(ctx, "recording an import", func(ctx context.Context, tx session) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO import_states (source, kind, record, state) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (source, kind, record) DO UPDATE SET state = excluded.state`, source, kind, record, []byte(state))
+		_, err := tx.ExecContext(ctx, `UPDATE import_states SET said = $4 WHERE source = $1 AND kind = $2 AND record = $3`, r.Source, string(r.Kind), r.Key, []byte(said))
 		return err
 	})
 }

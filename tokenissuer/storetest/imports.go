@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -52,49 +53,55 @@ func importCalls(s store.Store) []call {
 		{"ImportTokens", func(ctx context.Context) error {
 			return errOf(s.Imports.ImportTokens(ctx, store.ImportBatch{Source: "doorkeeper", Tokens: []store.NewImport{importedAlone("1")}}, theEnd))
 		}},
-		{"ImportedAccess", func(ctx context.Context) error { return errOf(s.Imports.ImportedAccess(ctx, digest("t"))) }},
-		{"ImportedRefresh", func(ctx context.Context) error { return errOf(s.Imports.ImportedRefresh(ctx, digest("t"))) }},
+		{"Imported", func(ctx context.Context) error { return errOf(s.Imports.Imported(ctx, digest("t"))) }},
 		{"HasImported", func(ctx context.Context) error { return errOf(s.Imports.HasImported(ctx)) }},
 		{"ImportStates", func(ctx context.Context) error {
-			return errOf(s.Imports.ImportStates(ctx, "doorkeeper", "user", []string{"1"}))
+			return errOf(s.Imports.ImportStates(ctx, "doorkeeper", store.ImportedUser, []string{"1"}))
+		}},
+		{"AddImportedUser", func(ctx context.Context) error {
+			return s.Imports.AddImportedUser(ctx, "doorkeeper", "said", user("imported"), true)
+		}},
+		{"AddImportedClient", func(ctx context.Context) error {
+			return s.Imports.AddImportedClient(ctx, "doorkeeper", "said", client("imported"))
 		}},
 		{"PutImportState", func(ctx context.Context) error {
-			return s.Imports.PutImportState(ctx, "doorkeeper", "user", "1", "state")
+			return s.Imports.PutImportState(ctx, store.ImportRecord{Source: "doorkeeper", Kind: store.ImportedUser, Key: "1"}, "said")
 		}},
 	}
 }
 
 var importChecks = []check{
-	// Tokens of another server are imported → they are found by either digest, each with a family of its user; a user who is absent or not
-	// active → nothing is stored for that token; the same batch again → nothing changes.
+	// Tokens of another server are imported → they are found by either digest, each with a family of its user; a user who is absent, not
+	// active or not from this source → nothing is stored for that token; the same batch again → nothing changes.
 	{name: "DK1ImportedTokensReadBack", test: func(t *testing.T, s store.Store) {
-		ada := addUser(t, s, user("ada"))
+		ada := addImported(t, s, user("ada"))
 		locked := user("eve")
 		locked.Status = store.UserLocked
-		addUser(t, s, locked)
+		addImported(t, s, locked)
+		addUser(t, s, user("bob"))
 		if ok(s.Imports.HasImported(t.Context()))(t) {
 			t.Error("there are imported tokens")
 		}
 		first, alone := imported("1", "ada"), importedAlone("2")
-		batch := store.ImportBatch{Upto: "4", Tokens: []store.NewImport{first, alone, imported("3", "eve"), imported("4", "nobody")}}
+		batch := store.ImportBatch{Upto: "5", Tokens: []store.NewImport{first, alone, imported("3", "eve"), imported("4", "nobody"), imported("5", "bob")}}
 		dry := batch
 		dry.DryRun = true
-		wantOutcomes(t, importAll(t, s, dry), 0, store.Done, store.Done, store.Done, store.Done)
-		mustBe(t, errOf(s.Imports.ImportedAccess(t.Context(), first.Access)), store.ErrNotFound)
-		wantOutcomes(t, importAll(t, s, batch), 0, store.Done, store.Done, store.UserChanged, store.UserChanged)
+		wantOutcomes(t, importAll(t, s, dry), 0, store.Done, store.Done, store.Done, store.Done, store.Done)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), first.Access)), store.ErrNotFound)
+		wantOutcomes(t, importAll(t, s, batch), 0, store.Done, store.Done, store.UserChanged, store.UserChanged, store.UserChanged)
 		for range 2 {
-			same(t, ok(s.Imports.ImportedAccess(t.Context(), first.Access))(t), &first.ImportedToken)
-			same(t, ok(s.Imports.ImportedRefresh(t.Context(), first.Refresh))(t), &first.ImportedToken)
-			same(t, ok(s.Imports.ImportedAccess(t.Context(), alone.Access))(t), &alone.ImportedToken)
+			same(t, ok(s.Imports.Imported(t.Context(), first.Access))(t), &first.ImportedToken)
+			same(t, ok(s.Imports.Imported(t.Context(), first.Refresh))(t), &first.ImportedToken)
+			same(t, ok(s.Imports.Imported(t.Context(), alone.Access))(t), &alone.ImportedToken)
 			for _, none := range [][32]byte{digestNone, digest("other")} {
-				mustBe(t, errOf(s.Imports.ImportedAccess(t.Context(), none)), store.ErrNotFound)
-				mustBe(t, errOf(s.Imports.ImportedRefresh(t.Context(), none)), store.ErrNotFound)
+				mustBe(t, errOf(s.Imports.Imported(t.Context(), none)), store.ErrNotFound)
+				mustBe(t, errOf(s.Imports.Imported(t.Context(), none)), store.ErrNotFound)
 			}
 			want := *first.Family
 			want.User.Version = ada.Version
 			wantFamilies(t, s.Families, &want)
 			noFamily(t, s.Families, "family of 3")
-			wantOutcomes(t, importAll(t, s, batch), 0, store.Replayed, store.Replayed, store.UserChanged, store.UserChanged)
+			wantOutcomes(t, importAll(t, s, batch), 0, store.Replayed, store.Replayed, store.UserChanged, store.UserChanged, store.UserChanged)
 		}
 		if !ok(s.Imports.HasImported(t.Context()))(t) {
 			t.Error("there are no imported tokens")
@@ -103,7 +110,7 @@ var importChecks = []check{
 	// A token that is not valid in its source any more → the next import ends its family, or revokes it, and only in the records that the
 	// batch is about; what has ended here stays ended, and a dry run ends nothing.
 	{name: "DK2WhatTheSourceEnds", test: func(t *testing.T, s store.Store) {
-		addUser(t, s, user("ada"))
+		addImported(t, s, user("ada"))
 		tokens := []store.NewImport{imported("1", "ada"), importedAlone("2"), imported("3", "ada"), imported("4", "ada")}
 		expired := importedAlone("5")
 		expired.KeptUntil = theEnd.At
@@ -115,7 +122,7 @@ var importChecks = []check{
 		feed := recorded(t, s.Revocations)
 		for _, want := range []store.Revocation{
 			{Kind: store.RevokeFamily, ID: "family of 1", ExpiresAt: tokens[0].Family.RevokedUntil(theEnd)},
-			{Kind: store.RevokeToken, ID: "token of 2", ExpiresAt: tokens[1].KeptUntil.Add(store.RevocationMargin)},
+			{Kind: store.RevokeToken, ID: "token of 2", ExpiresAt: tokens[1].ExpiresAt.Add(store.RevocationMargin)},
 		} {
 			if !slices.Contains(outcome.Revocations, want) {
 				t.Errorf("revocations %v, want %v", outcome.Revocations, want)
@@ -127,29 +134,52 @@ var importChecks = []check{
 				t.Errorf("family of %s: ended %t", tokens[i].Record, !ended)
 			}
 		}
-		mustBe(t, errOf(s.Imports.ImportedAccess(t.Context(), tokens[0].Access)), store.ErrNotFound)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), tokens[0].Access)), store.ErrNotFound)
+		// What has ended is known, ends once, and is not brought back; what is kept goes on.
+		wantOutcomes(t, importAll(t, s, store.ImportBatch{Upto: "3", Tokens: tokens[:3]}), 0, store.Replayed, store.Replayed, store.Replayed)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), tokens[0].Access)), store.ErrNotFound)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), tokens[0].Refresh)), store.ErrNotFound)
+		wantOutcomes(t, importAll(t, s, store.ImportBatch{Upto: "3"}), 1)
+		wantOutcomes(t, importAll(t, s, store.ImportBatch{After: "3", Kept: []string{"4"}}), 0)
+		ok(s.Imports.Imported(t.Context(), tokens[3].Access))(t)
 		wantOutcomes(t, importAll(t, s, store.ImportBatch{After: "3"}), 1) // the expired one is not counted
 		drop(t, s.Housekeeping, theEnd.At.Add(time.Second), 10)
-		mustBe(t, errOf(s.Imports.ImportedAccess(t.Context(), expired.Access)), store.ErrNotFound)
-		ok(s.Imports.ImportedAccess(t.Context(), tokens[2].Access))(t)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), expired.Access)), store.ErrNotFound)
 	}},
 	// Two imported tokens have one digest, as in a damaged dump → neither is found.
 	{name: "DK3ADigestTwice", test: func(t *testing.T, s store.Store) {
 		first, second := importedAlone("1"), importedAlone("2")
 		second.Access = first.Access
 		importAll(t, s, store.ImportBatch{Tokens: []store.NewImport{first, second}})
-		mustBe(t, errOf(s.Imports.ImportedAccess(t.Context(), first.Access)), store.ErrNotFound)
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), first.Access)), store.ErrNotFound)
 	}},
-	// The state of a record is kept, by source and kind.
-	{name: "ImportStates", test: func(t *testing.T, s store.Store) {
-		must(t, s.Imports.PutImportState(t.Context(), "doorkeeper", "user", "1", "old"))
-		must(t, s.Imports.PutImportState(t.Context(), "doorkeeper", "user", "1", "new\x00"))
-		must(t, s.Imports.PutImportState(t.Context(), "doorkeeper", "application", "1", "other"))
-		records := []string{"1"}
-		for i := range 60 {
-			records = append(records, "none"+string(rune('a'+i%26)))
+	// A user and a client of a source are added with what it said → it reads back with the time at which they were added, by source and kind,
+	// also after they were removed; who cannot be added → nothing is kept.
+	{name: "DK26WhatASourceSaid", test: func(t *testing.T, s store.Store) {
+		ada, portal := addImported(t, s, user("ada")), client("portal")
+		must(t, s.Imports.AddImportedClient(t.Context(), "doorkeeper", "of portal", portal))
+		twin := user("twin")
+		twin.Email = ada.Email
+		mustBe(t, s.Imports.AddImportedUser(t.Context(), "doorkeeper", "said", twin, true), store.ErrEmailTaken)
+		mustBe(t, s.Imports.AddImportedClient(t.Context(), "doorkeeper", "said", client("portal")), store.ErrTaken)
+		must(t, s.Imports.PutImportState(t.Context(), store.ImportRecord{Source: "doorkeeper", Kind: store.ImportedUser, Key: "ada"}, "new\x00"))
+		must(t, s.Imports.PutImportState(t.Context(), store.ImportRecord{Source: "doorkeeper", Kind: store.ImportedUser, Key: "nobody"}, "none"))
+		errOf(s.Users.RemoveUser(t.Context(), "ada", theEnd))
+		keys := []string{"ada", "twin", "nobody"}
+		for i := range 260 {
+			keys = append(keys, fmt.Sprint("none ", i))
 		}
-		same(t, ok(s.Imports.ImportStates(t.Context(), "doorkeeper", "user", records))(t), map[string]string{"1": "new\x00"})
-		same(t, ok(s.Imports.ImportStates(t.Context(), "other", "user", records))(t), map[string]string{})
+		same(t, ok(s.Imports.ImportStates(t.Context(), "doorkeeper", store.ImportedUser, keys))(t), map[string]store.ImportState{"ada": {Said: "new\x00", AddedAt: ada.CreatedAt}})
+		same(t, ok(s.Imports.ImportStates(t.Context(), "other", store.ImportedUser, keys))(t), map[string]store.ImportState{})
+		same(t, ok(s.Imports.ImportStates(t.Context(), "doorkeeper", store.ImportedClient, []string{"portal"}))(t), map[string]store.ImportState{"portal": {Said: "of portal", AddedAt: portal.CreatedAt}})
+		got := ok(s.Clients.Client(t.Context(), "portal"))(t)
+		same(t, got, portal)
 	}},
+}
+
+// addImported adds a user who came from a source.
+func addImported(t *testing.T, s store.Store, u *store.User) *store.User {
+	t.Helper()
+	must(t, s.Imports.AddImportedUser(t.Context(), "doorkeeper", "said", u, true))
+	return ok(s.Users.User(t.Context(), u.ID))(t)
 }

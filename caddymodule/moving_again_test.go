@@ -1,0 +1,402 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+)
+
+// old is what a service with Doorkeeper has, by the names of its rows, as lines of a dump.
+type old struct {
+	g    *gatehouse
+	hash string // of everybody's password
+	rows []oldRow
+}
+
+type oldRow struct {
+	table   string
+	id      int
+	members map[string]string // in JSON
+}
+
+// set adds a row, or changes members of one.
+func (o *old) set(table string, id int, members ...string) {
+	o.g.t.Helper()
+	for i := range o.rows {
+		if o.rows[i].table == table && o.rows[i].id == id {
+			o.rows[i].merge(members)
+			return
+		}
+	}
+	r := oldRow{table, id, make(map[string]string)}
+	switch table {
+	case "users":
+		r.merge([]string{"email", fmt.Sprintf(`"user%d@old.example"`, id), "encrypted_password", `"` + o.hash + `"`, "confirmed_at", `"2026-01-01T00:00:00Z"`, "locked_at", "null", "teams", `["staff"]`, "full_name", `"Old Name"`})
+	case "oauth_applications":
+		r.merge([]string{"uid", `"portal"`, "name", `"Portal"`, "secret", `"portal-secret-portal-secret"`, "redirect_uri", `"https://portal.example/callback"`, "scopes", `"public orders.read"`, "confidential", "true"})
+	default:
+		r.merge([]string{"resource_owner_id", "1", "application_id", "1", "token", fmt.Sprintf(`"opaque-token-number-%d"`, id), "refresh_token", fmt.Sprintf(`"refresh-token-number-%d"`, id),
+			"expires_in", "7200", "scopes", `"public"`, "created_at", node.Clock().Add(-time.Minute).UTC().Format(`"2006-01-02T15:04:05Z"`), "revoked_at", "null"})
+	}
+	r.merge(members)
+	o.rows = append(o.rows, r)
+}
+
+func (r *oldRow) merge(members []string) {
+	for i := 0; i+1 < len(members); i += 2 {
+		r.members[members[i]] = members[i+1]
+	}
+}
+
+// drop deletes the rows of a table, all or one.
+func (o *old) drop(table string, id int) {
+	var kept []oldRow
+	for _, r := range o.rows {
+		if r.table != table || id != 0 && r.id != id {
+			kept = append(kept, r)
+		}
+	}
+	o.rows = kept
+}
+
+func (o *old) dump() string {
+	var lines []string
+	for _, r := range o.rows {
+		line := fmt.Sprintf(`{"table":"%s","id":%d`, r.table, r.id)
+		for name, value := range r.members {
+			line += fmt.Sprintf(`,"%s":%s`, name, value)
+		}
+		lines = append(lines, line+"}")
+	}
+	return dumped(o.g.t, lines...)
+}
+
+// imports imports the rows as they are now.
+func (o *old) imports(args ...string) (string, error) {
+	o.g.t.Helper()
+	return o.g.run("", append([]string{"import", "doorkeeper", "--from", o.dump(), "--devise", "users", "--map", "groups=teams", "--map", "name=full_name", "--tokens", "plain", "--secrets", "plain"}, args...)...)
+}
+
+// moves imports the rows, all of which are brought over.
+func (o *old) moves() {
+	o.g.t.Helper()
+	if out, err := o.imports(); err != nil {
+		o.g.t.Fatalf("import: %v\n%s", err, out)
+	}
+}
+
+// awaitGate waits until the gate answers with a status for a token of the old service: it asks the store again after a while.
+func (o *old) awaitGate(token int, want int) {
+	o.g.t.Helper()
+	o.g.eventually(fmt.Sprintf("the gate answers %d for token %d", want, token), func() bool { return o.gate(token) == want })
+}
+
+func (o *old) gate(token int) int { return o.g.gate(fmt.Sprintf("opaque-token-number-%d", token)) }
+
+func newOld(t *testing.T, config string) *old {
+	t.Helper()
+	o := &old{g: startGatehouse(t, config), hash: bcryptOf(t, adaPassword)}
+	o.set("oauth_applications", 1)
+	o.set("users", 1)
+	return o
+}
+
+func (o *old) user(id string) *store.User {
+	o.g.t.Helper()
+	for _, u := range o.g.storedUsers(o.g.t) {
+		if u.ID == id {
+			return u
+		}
+	}
+	o.g.t.Fatalf("there is no user %s", id)
+	return nil
+}
+
+// TestDK14WhatAnOperatorChangedStays: an operator disables a person and renames them, renames an application and mends its redirect URI, and
+// the source changes other members of both → the next import takes these alone; the source changes the same member → it is taken.
+func TestDK14WhatAnOperatorChangedStays(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("oauth_applications", 2, "uid", `"oob"`, "redirect_uri", `"urn:ietf:wg:oauth:2.0:oob\nhttps://oob.example/cb"`)
+	o.set("users", 2)
+	o.moves()
+	o.g.ok("user", "update", "1", "--name", "New Name")
+	o.g.ok("user", "disable", "1")
+	o.g.ok("user", "lock", "2")
+	o.g.ok("client", "update", "portal", "--name", "New Portal")
+	o.g.ok("client", "enable", "oob")
+	o.set("users", 1, "teams", `["staff","night"]`, "encrypted_password", `"`+bcryptOf(t, "another horse")+`"`)
+	o.set("users", 2, "full_name", `"Renamed There"`)
+	o.set("oauth_applications", 1, "scopes", `"public"`)
+	o.set("oauth_applications", 2, "name", `"Oob There"`)
+	o.moves()
+	if u := o.user("1"); u.Status != store.UserDisabled || u.Name != "New Name" || len(u.Groups) != 2 || u.PasswordHash.IsEmpty() {
+		t.Errorf("person 1: %s %q %q", u.Status, u.Name, u.Groups)
+	}
+	if u := o.user("2"); u.Status != store.UserLocked || u.Name != "Renamed There" {
+		t.Errorf("person 2: %s %q", u.Status, u.Name)
+	}
+	clients := map[string]*store.Client{}
+	list, err := o.g.app().node.Store().Clients.Clients(t.Context())
+	check(t, err)
+	for _, c := range list {
+		clients[c.ID] = c
+	}
+	if c := clients["portal"]; c.Name != "New Portal" || len(c.Scopes) != 1 || c.Disabled {
+		t.Errorf("portal: %q %q disabled %t", c.Name, c.Scopes, c.Disabled)
+	}
+	if c := clients["oob"]; c.Name != "Oob There" || c.Disabled {
+		t.Errorf("oob: %q disabled %t", c.Name, c.Disabled)
+	}
+	// The source decides again as soon as it changes the member.
+	o.set("users", 1, "locked_at", `"2026-01-03T00:00:00Z"`, "full_name", `"Newer There"`)
+	o.moves()
+	if u := o.user("1"); u.Status != store.UserLocked || u.Name != "Newer There" {
+		t.Errorf("person 1: %s %q", u.Status, u.Name)
+	}
+	o.set("users", 1, "locked_at", "null")
+	o.moves()
+	if u := o.user("1"); u.Status != store.UserActive {
+		t.Errorf("person 1 is unlocked there: %s", u.Status)
+	}
+}
+
+// TestDK15WhatEndedStaysEnded: a token that the source has revoked once, and shows as valid again → it stays ended; a file without tokens, or
+// with some of them → nothing ends that it does not show; a row that is refused now and was imported before → its token goes on.
+func TestDK15WhatEndedStaysEnded(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("users", 2)
+	for id := 1; id <= 5; id++ {
+		o.set("oauth_access_tokens", id)
+	}
+	o.set("oauth_access_tokens", 5, "resource_owner_id", "2")
+	o.moves()
+	o.awaitGate(1, http.StatusOK)
+	o.set("oauth_access_tokens", 2, "revoked_at", `"2026-01-02T03:04:05Z"`)
+	o.moves()
+	if o.gate(2) != http.StatusUnauthorized {
+		t.Error("a revoked token goes on")
+	}
+	o.set("oauth_access_tokens", 2, "revoked_at", "null")
+	o.moves()
+	for range 3 {
+		if o.gate(2) != http.StatusUnauthorized {
+			t.Fatal("a token that has ended here came back")
+		}
+	}
+	if status, _ := o.g.refreshOf("portal", "portal-secret-portal-secret", "refresh-token-number-2"); status == http.StatusOK {
+		t.Error("its refresh token came back")
+	}
+	all := o.rows
+	o.drop("oauth_access_tokens", 0)
+	o.moves()
+	o.rows = all
+	o.drop("oauth_access_tokens", 1)
+	o.drop("oauth_access_tokens", 5)
+	o.moves()
+	o.rows = all
+	o.set("users", 2, "email", `"none"`)
+	o.set("oauth_access_tokens", 3, "expires_in", `"soon"`)
+	if out, err := o.imports(); err == nil || !strings.Contains(out, "tokens 3: refused") || !strings.Contains(out, "tokens 5: refused") {
+		t.Errorf("rows that are refused now: %v\n%s", err, out)
+	}
+	for _, id := range []int{1, 3, 4, 5} {
+		if status := o.gate(id); status != http.StatusOK {
+			t.Errorf("token %d: the gate answers %d", id, status)
+		}
+	}
+}
+
+// TestDK16OneImportAtATime: an import begins while another of the same source runs → it is refused and brings nothing; of another source → both
+// go on; the other has ended → it runs.
+func TestDK16OneImportAtATime(t *testing.T) {
+	o := newOld(t, newHome)
+	for id := range 2000 {
+		o.set("users", id+1)
+	}
+	var runs sync.WaitGroup
+	var outs, errs [2]string
+	for i := range outs {
+		runs.Go(func() {
+			out, err := o.imports()
+			outs[i], errs[i] = out, fmt.Sprint(err)
+		})
+	}
+	runs.Wait()
+	if refused := strings.Count(errs[0]+errs[1], "another import of this source is running"); refused != 1 {
+		t.Errorf("%d of two imports at once are refused: %q", refused, errs)
+	}
+	o.moves()
+	o.moves()
+}
+
+// TestDK17PeopleOfThisSourceAlone: a token whose owner has the id of a person made here, of one who replaced the imported one, or of a person of
+// another source → refused, whoever it is.
+func TestDK17PeopleOfThisSourceAlone(t *testing.T) {
+	clock := setClock(t)
+	o := newOld(t, newHome)
+	o.g.ok("user", "add", "--id", "7", "--email", "seven@acme.example")
+	o.set("users", 2)
+	o.moves()
+	o.g.ok("user", "remove", "2")
+	clock.advance(36 * 24 * time.Hour)
+	o.g.ok("user", "add", "--id", "2", "--email", "two@acme.example")
+	o.set("oauth_access_tokens", 1)
+	o.set("oauth_access_tokens", 2, "resource_owner_id", "7")
+	o.set("oauth_access_tokens", 3, "resource_owner_id", "2")
+	from := o.dump()
+	out, err := o.g.run("", "import", "doorkeeper", "--from", from, "--tokens", "plain", "--secrets", "plain")
+	if err == nil || strings.Count(out, "refused") != 2 || !strings.Contains(out, "tokens 2: refused: its user") || !strings.Contains(out, "tokens 3: refused: its user") {
+		t.Errorf("tokens: %v\n%s", err, out)
+	}
+	o.awaitGate(1, http.StatusOK)
+	for _, id := range []int{2, 3} {
+		if status := o.gate(id); status != http.StatusUnauthorized {
+			t.Errorf("token %d: the gate answers %d", id, status)
+		}
+	}
+	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (user2@old.example): refused: the id is in use here") {
+		t.Errorf("people: %v\n%s", err, out)
+	}
+	if u := o.user("2"); u.Email != "two@acme.example" {
+		t.Errorf("person 2 is %s", u.Email)
+	}
+	out, err = o.g.run("", "import", "doorkeeper", "--from", from, "--tokens", "plain", "--secrets", "plain", "--source", "second")
+	if err == nil || strings.Count(out, ": refused: ") != 3 {
+		t.Errorf("another source: %v\n%s", err, out)
+	}
+}
+
+// TestDK18WhatWasRemovedHereStaysRemoved: a person and an application are removed here, and their ids are free again → no import brings them back;
+// a person who was refused once is brought over as soon as nothing is in the way.
+func TestDK18WhatWasRemovedHereStaysRemoved(t *testing.T) {
+	clock := setClock(t)
+	o := newOld(t, newHome)
+	o.g.ok("user", "add", "--id", "first", "--email", "user2@old.example")
+	o.set("users", 2)
+	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (user2@old.example): refused") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.g.ok("user", "remove", "1")
+	o.g.ok("client", "remove", "portal")
+	o.g.ok("user", "remove", "first")
+	clock.advance(36 * 24 * time.Hour)
+	for range 2 {
+		out, err := o.imports()
+		if err != nil || !strings.Contains(out, "people 1 (user1@old.example): unchanged: it was removed here") || !strings.Contains(out, "applications 1 (Portal): unchanged: it was removed here") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	for _, u := range o.g.storedUsers(t) {
+		if u.ID == "1" {
+			t.Error("a removed person came back")
+		}
+	}
+	if status, _ := o.g.tokenFor("portal", "portal-secret-portal-secret"); status == http.StatusOK {
+		t.Error("a removed application came back")
+	}
+	o.user("2")
+}
+
+// TestDK19ImportedTokensEndBeforeTheirRevocations: a token that never expires there → it expires here before a revocation of it can be forgotten;
+// its family is refreshed, and with `revoke_previous_access_token` it stays revoked until it expires.
+func TestDK19ImportedTokensEndBeforeTheirRevocations(t *testing.T) {
+	clock := setClock(t)
+	o := newOld(t, newHome)
+	o.set("oauth_access_tokens", 1, "expires_in", "null")
+	o.set("oauth_access_tokens", 2, "expires_in", "null", "resource_owner_id", "null", "refresh_token", "null")
+	o.moves()
+	o.awaitGate(1, http.StatusOK)
+	o.awaitGate(2, http.StatusOK)
+	o.g.ok("client", "update", "portal", "--revoke-previous-access-token")
+	if status, body := o.g.refreshOf("portal", "portal-secret-portal-secret", "refresh-token-number-1"); status != http.StatusOK {
+		t.Fatalf("refreshing: %d %s", status, body)
+	}
+	if o.gate(1) != http.StatusUnauthorized {
+		t.Error("the token goes on after the refresh")
+	}
+	o.g.post("/oauth/revoke", url.Values{"client_id": {"portal"}, "client_secret": {"portal-secret-portal-secret"}, "token": {"opaque-token-number-2"}})
+	for day := range 36 {
+		clock.advance(24 * time.Hour)
+		drop(t, o.g)
+		if one, two := o.gate(1), o.gate(2); one != http.StatusUnauthorized || two != http.StatusUnauthorized {
+			t.Fatalf("after %d days the gate answers %d and %d", day+1, one, two)
+		}
+	}
+}
+
+// drop deletes what has expired, as housekeeping does.
+func drop(t *testing.T, g *gatehouse) {
+	t.Helper()
+	for _, kind := range []store.Expiring{store.ExpiringRevocations, store.ExpiringFamilies} {
+		_, err := g.app().node.Store().Housekeeping.Drop(t.Context(), kind, node.Clock())
+		check(t, err)
+	}
+}
+
+// TestDK23ALaterAddressIsNotVerified: the address of a confirmed person changes at the source → it is changed here, and nobody vouches for it; an
+// unconfirmed person is confirmed there → the address is verified, and the person comes in.
+func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("users", 2, "confirmed_at", "null")
+	o.moves()
+	if u := o.user("1"); u.EmailVerifiedBy == "" {
+		t.Error("a confirmed address is not verified")
+	}
+	o.set("users", 1, "email", `"ceo@acme.example"`)
+	o.set("users", 2, "confirmed_at", `"2026-01-02T00:00:00Z"`)
+	o.moves()
+	if u := o.user("1"); u.Email != "ceo@acme.example" || u.EmailVerifiedBy != "" {
+		t.Errorf("the later address %s is verified by %q", u.Email, u.EmailVerifiedBy)
+	}
+	if u := o.user("2"); u.Status != store.UserActive || u.EmailVerifiedBy == "" {
+		t.Errorf("person 2 is %s, verified by %q", u.Status, u.EmailVerifiedBy)
+	}
+	o.set("users", 2, "email", `"cto@acme.example"`, "confirmed_at", `"2026-01-03T00:00:00Z"`)
+	o.set("users", 3, "confirmed_at", "null")
+	o.moves()
+	o.set("users", 3, "email", `"cfo@acme.example"`, "confirmed_at", `"2026-01-03T00:00:00Z"`)
+	o.moves()
+	for _, id := range []string{"2", "3"} {
+		if u := o.user(id); u.EmailVerifiedBy != "" {
+			t.Errorf("person %s with %s is verified by %q", id, u.Email, u.EmailVerifiedBy)
+		}
+	}
+}
+
+// TestDK24GuessesAtABcryptSecret: fifty guesses at once at an imported bcrypt secret, where ten failures are allowed → at most ten are hashed,
+// and the others are refused; another address → it is not locked out.
+func TestDK24GuessesAtABcryptSecret(t *testing.T) {
+	o := newOld(t, strings.Replace(newHome, "login off", "login off\n\t\t\tclient 10/1m per ip", 1))
+	const secret = "an-older-secret-that-bcrypt-holds"
+	o.set("oauth_applications", 1, "secret", `"`+bcryptOf(t, secret)+`"`)
+	o.moves()
+	var guesses sync.WaitGroup
+	statuses := make([]int, 50)
+	for i := range statuses {
+		guesses.Go(func() { statuses[i], _ = o.g.tokenFor("portal", fmt.Sprintf("guess-%d", i)) })
+	}
+	guesses.Wait()
+	counts := make(map[int]int)
+	for _, status := range statuses {
+		counts[status]++
+	}
+	if counts[http.StatusUnauthorized] > 10 || counts[http.StatusTooManyRequests] == 0 {
+		t.Errorf("statuses %v", counts)
+	}
+	if status, body := o.g.tokenFor("portal", secret); status != http.StatusTooManyRequests {
+		t.Errorf("the right secret after too many guesses: %d %s", status, body)
+	}
+	var client *store.Client
+	client, err := o.g.app().node.Store().Clients.Client(t.Context(), "portal")
+	check(t, err)
+	if len(client.Secrets) != 1 || client.Secrets[0].Hash.IsEmpty() {
+		t.Error("a guess was learnt")
+	}
+}
