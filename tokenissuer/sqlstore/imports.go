@@ -308,7 +308,7 @@ var selectStates = `SELECT record, said, added_at FROM import_states WHERE sourc
 // AddImportedUser adds a user, with what the source said.
 func (s imports) AddImportedUser(ctx context.Context, source, said string, user *store.User, organisationDeclared bool) error {
 	u := *user
-	return s.db.step(ctx, "importing user", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding user", func(ctx context.Context, tx session) error {
 		if err := addUser(ctx, tx, &u, organisationDeclared, nil); err != nil {
 			return err
 		}
@@ -320,10 +320,10 @@ func (s imports) AddImportedUser(ctx context.Context, source, said string, user 
 func (s imports) AddImportedClient(ctx context.Context, source, said string, client *store.Client) error {
 	add, err := addingClient(client)
 	if err != nil {
-		return fmt.Errorf("importing client: %w", err)
+		return fmt.Errorf("adding client: %w", err)
 	}
 	record, at := store.ImportRecord{Source: source, Kind: store.ImportedClient, Key: client.ID}, client.CreatedAt
-	return s.db.step(ctx, "importing client", func(ctx context.Context, tx session) error {
+	return s.db.step(ctx, "adding client", func(ctx context.Context, tx session) error {
 		if err := add(ctx, tx); err != nil {
 			return err
 		}
