@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/moving"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
@@ -433,6 +436,58 @@ func TestDK13ManyRowsWithBrokenOnes(t *testing.T) {
 	if n := rowsIn(t, g, "families"); n != rows-rows/100 {
 		t.Errorf("%d families are stored", n)
 	}
+}
+
+// TestDK28AConnectionThatIsLost: the connection to the source breaks in the middle of a page → the import says so, and has stored whole batches; the
+// same command brings the rest.
+func TestDK28AConnectionThatIsLost(t *testing.T) {
+	g := startGatehouse(t, durableHome)
+	d := newDoorkeeper(t)
+	const rows = 2*moving.PageRows + 500
+	d.application("portal", "portal-secret", "https://portal.example/callback", "public orders.read", true)
+	d.user("ada@old.example", bcryptOf(t, adaPassword))
+	d.exec(`INSERT INTO oauth_access_tokens (resource_owner_id, application_id, token, expires_in, scopes, created_at)
+		SELECT 1, 1, 'opaque-token-number-' || n, 7200, 'public', now() AT TIME ZONE 'UTC' FROM generate_series(1, $1) n`, rows)
+	imports := func(from string) error {
+		_, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain")
+		return err
+	}
+	if err := imports(pgtest.Via(d.dsn, breaking(t, d.dsn, 200<<10))); err == nil || !strings.Contains(err.Error(), "the same command goes on") {
+		t.Fatalf("a lost connection: %v", err)
+	}
+	if tokens, families := rowsIn(t, g, "imported_tokens"), rowsIn(t, g, "families"); tokens == 0 || tokens >= rows || tokens%moving.PageRows != 0 || families != tokens {
+		t.Errorf("%d tokens and %d families are stored", tokens, families)
+	}
+	check(t, imports(d.dsn))
+	if tokens, families := rowsIn(t, g, "imported_tokens"), rowsIn(t, g, "families"); tokens != rows || families != rows {
+		t.Errorf("then %d tokens and %d families are stored", tokens, families)
+	}
+}
+
+// breaking returns the address of a proxy of a database that ends after so many bytes of answers, and takes no connection afterwards.
+func breaking(t *testing.T, dsn string, after int64) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	check(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = client.Close() }()
+		_ = listener.Close()
+		server, err := net.Dial("tcp", u.Host)
+		if err != nil {
+			return
+		}
+		defer func() { _ = server.Close() }()
+		go func() { _, _ = io.Copy(server, client) }()
+		_, _ = io.CopyN(client, server, after)
+	}()
+	return listener.Addr().String()
 }
 
 func rowsIn(t *testing.T, g *gatehouse, table string) (n int) {

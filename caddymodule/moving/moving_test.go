@@ -131,6 +131,42 @@ func TestDK20TablesOfBothDatabases(t *testing.T) {
 	}
 }
 
+// TestDK27ASourceThatChangesWhileItIsRead: rows are added, changed and deleted between two pages → every row that stays comes once and in order, the
+// ones ahead as they are by then.
+func TestDK27ASourceThatChangesWhileItIsRead(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	db, err := sql.Open("pgx", dsn)
+	check(t, err)
+	defer func() { _ = db.Close() }()
+	fill(t, db, "postgres.sql")
+	s, err := Open(t.Context(), dsn)
+	check(t, err)
+	defer func() { _ = s.Close() }()
+	var ids []string
+	revoked, pages := 0, 0
+	check(t, EachPage(t.Context(), s, AccessTokens, func(page []Row, _ bool) error {
+		for _, row := range page {
+			ids = append(ids, row.Text("id"))
+			if row.Text("revoked_at") != "" {
+				revoked++
+			}
+		}
+		if pages++; pages > 1 {
+			return nil
+		}
+		_, err := db.ExecContext(t.Context(), fmt.Sprintf(`DELETE FROM oauth_access_tokens WHERE id IN (5, %d, %d); UPDATE oauth_access_tokens SET revoked_at = now() WHERE id IN (6, %d);
+			INSERT INTO oauth_access_tokens (token, created_at) VALUES ('opaque-token-of-now', now())`, PageRows, PageRows+1, PageRows+2))
+		return err
+	}))
+	seen := make(map[string]bool)
+	for _, id := range ids {
+		seen[id] = true
+	}
+	if len(ids) != 2*PageRows+7 || len(seen) != len(ids) || seen[fmt.Sprint(PageRows+1)] || !seen[fmt.Sprint(2*PageRows+8)] || revoked != 1 {
+		t.Errorf("%d rows, %d of them different, %d revoked; the last is %s", len(ids), len(seen), revoked, ids[len(ids)-1])
+	}
+}
+
 // TestDK21ADumpOfLines: a dump with a JSON object a line → the same rows, page by page; rows out of order, a line that is no JSON and an
 // unknown scheme end the import with the place.
 func TestDK21ADumpOfLines(t *testing.T) {
