@@ -34,6 +34,7 @@ func (s *service) provision(o *others, u *uses) error {
 		}, *rules, func() people.TokenStore { return people.TokenStoreOf(s.node.Store().Store) }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
+	s.issuer.Families.Imported.AddressOf = func(ctx context.Context) string { return caller.Network(caller.IP(ctx)) }
 	s.issuer.SignIns.Pepper = s.settings.SignIn.DevisePepper
 	s.issuer.Issued.Imported = issuer.NewImportedTokens(s.issuer, s.enterNode)
 	declared := s.settings.Issuer.Declared

@@ -171,19 +171,28 @@ func (t *tokens) verifyByIssuer(ctx context.Context, host, tok string) (*token.A
 			return verified, err
 		}
 	}
+	issuer, unknown := t.issuerOf(tok)
+	var imported error
 	if t.own != nil && t.shared.own.Imported.MayBeToken(tok) {
-		if verified, err := t.verifyImported(ctx, host, tok); verified != nil || err != nil {
-			return verified, err
+		var verified *token.AccessToken
+		if verified, imported = t.verifyImported(ctx, host, tok); verified != nil {
+			return verified, imported
 		}
 	}
+	if imported != nil && (issuer == nil || issuer.external == nil || oauth.AsError(imported).Code != oauth.TemporarilyUnavailable) {
+		return nil, imported
+	}
 	// 2. First sight: parse and verify, the signature last and in turn.
-	issuer, err := t.issuerOf(tok)
-	if err != nil {
-		return nil, err
+	if unknown != nil {
+		return nil, unknown
 	}
 	admit := admission(ctx, t.shared.turns.signatures)
 	if issuer.external != nil {
-		return issuer.external.VerifyAdmitted(ctx, tok, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
+		verified, err := issuer.external.VerifyAdmitted(ctx, tok, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
+		if err != nil && imported != nil { // it may be an imported one, which cannot be looked up now
+			return nil, imported
+		}
+		return verified, err
 	}
 	if !t.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
