@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,6 +256,8 @@ type ImportedTokens struct {
 	// Ended were imported before and have ended in the source since.
 	Ended   int        `json:"ended"`
 	Refused []Imported `json:"refused"`
+	// DoneUpto is the last record that was dealt with, if there was too much for one request: the next one goes on after it. Empty: all are.
+	DoneUpto string `json:"done_upto,omitzero"`
 }
 
 func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, error) {
@@ -286,6 +289,9 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 		return 0, nil, err
 	}
 	t.Issuer.Families.Revocations.Add(outcome.Revocations...)
+	if answer.DoneUpto = outcome.DoneUpto; answer.DoneUpto != "" { // the later ones come again
+		answer.Refused = slices.DeleteFunc(answer.Refused, func(i Imported) bool { return i.ID > answer.DoneUpto })
+	}
 	for i, o := range outcome.Tokens {
 		switch o {
 		case store.Done:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -375,15 +376,29 @@ func (m *doorkeeperImport) tokensOf(page []moving.Row) (tokens []admin.TokenToIm
 
 // sendTokens imports the tokens of a stretch up to a record, or of all that follow.
 func (m *doorkeeperImport) sendTokens(stretch *tokenStretch, upto string, last bool, tokens []admin.TokenToImport) error {
-	request := admin.TokensToImport{ImportRun: m.ImportRun, After: stretch.done, Upto: upto, Tokens: tokens, Kept: stretch.kept}
-	if last {
-		request.Upto = ""
+	for {
+		request := admin.TokensToImport{ImportRun: m.ImportRun, After: stretch.done, Upto: upto, Tokens: tokens, Kept: stretch.kept}
+		if last {
+			request.Upto = ""
+		}
+		var answer admin.ImportedTokens
+		if err := m.api.call(admin.ImportTokens.For(), request, &answer); err != nil {
+			return err
+		}
+		if err := m.noteTokens(answer); err != nil {
+			return err
+		}
+		if answer.DoneUpto == "" {
+			stretch.done = upto
+			return nil
+		}
+		stretch.done = answer.DoneUpto
+		tokens = slices.DeleteFunc(slices.Clone(tokens), func(t admin.TokenToImport) bool { return t.Record <= answer.DoneUpto })
 	}
-	var answer admin.ImportedTokens
-	if err := m.api.call(admin.ImportTokens.For(), request, &answer); err != nil {
-		return err
-	}
-	stretch.done = upto
+}
+
+// noteTokens counts what became of tokens.
+func (m *doorkeeperImport) noteTokens(answer admin.ImportedTokens) error {
 	for _, refused := range answer.Refused {
 		if err := m.note(listedRow{"tokens", refused.ID, "", string(refused.Result), refused.Reason}); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,11 @@ import (
 const (
 	importedColumns = `source, record, id, access_digest, refresh_digest, client_id, family_id, scopes, created_at, access_expires_at, expires_at`
 	selectImported  = `SELECT ` + importedColumns + ` FROM imported_tokens`
-	// rowsAtOnce is how many rows one INSERT has, and keysAtOnce how many keys one SELECT.
+	// rowsAtOnce is how many rows one INSERT has, and keysAtOnce how many keys another statement.
 	rowsAtOnce = 25
 	keysAtOnce = 100
+	// endedAtOnce is how many stored tokens one step reads beside those of its batch: it must end in the time that a step has.
+	endedAtOnce = 500
 )
 
 // lastRecord is behind every record.
@@ -28,11 +31,19 @@ var lastRecord = []byte{0xff}
 func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end store.Ending) (store.ImportOutcome, error) {
 	var outcome store.ImportOutcome
 	err := s.db.announcedStep(ctx, "importing tokens", func(ctx context.Context, tx session) error {
-		outcome = store.ImportOutcome{Tokens: make([]store.Outcome, len(batch.Tokens))}
-		before, err := s.importedBefore(ctx, tx, batch)
+		batch := batch
+		outcome = store.ImportOutcome{}
+		before, upto, err := s.importedBefore(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
+		if outcome.DoneUpto = upto; upto != "" {
+			later := slices.IndexFunc(batch.Tokens, func(t store.NewImport) bool { return t.Record > upto })
+			if later >= 0 {
+				batch.Tokens = batch.Tokens[:later]
+			}
+		}
+		outcome.Tokens = make([]store.Outcome, len(batch.Tokens))
 		versions, err := s.activeUsers(ctx, tx, batch)
 		if err != nil {
 			return err
@@ -72,7 +83,7 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 		if err := s.insertImported(ctx, tx, batch.Source, added); err != nil {
 			return err
 		}
-		outcome.Revocations, err = s.endImported(ctx, tx, before, end)
+		outcome.Revocations, err = s.endImported(ctx, tx, batch.Source, before, end)
 		return err
 	})
 	if err != nil {
@@ -81,18 +92,27 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 	return outcome, nil
 }
 
-// importedBefore returns the stored tokens of a batch's records.
-func (s imports) importedBefore(ctx context.Context, tx session, batch store.ImportBatch) (map[string]*store.ImportedToken, error) {
-	upto := []byte(batch.Upto)
+// importedBefore returns the stored tokens of a batch's records. There may be any number between two rows of the source, so it reads only some
+// more than the batch has. upto is then the last record that it has read, and otherwise empty.
+func (s imports) importedBefore(ctx context.Context, tx session, batch store.ImportBatch) (before map[string]*store.ImportedToken, upto string, err error) {
+	end := []byte(batch.Upto)
 	if batch.Upto == "" {
-		upto = lastRecord
+		end = lastRecord
 	}
-	list, err := queryAll(ctx, tx, selectImported+` WHERE source = $1 AND record > $2 AND record <= $3`, []any{batch.Source, []byte(batch.After), upto}, scanImported)
-	before := make(map[string]*store.ImportedToken, len(list))
+	most := len(batch.Tokens) + len(batch.Kept) + endedAtOnce
+	list, err := queryAll(ctx, tx, selectImported+` WHERE source = $1 AND record > $2 AND record <= $3 ORDER BY record LIMIT $4`,
+		[]any{batch.Source, []byte(batch.After), end, most}, scanImported)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(list) == most {
+		upto = list[most-1].Record
+	}
+	before = make(map[string]*store.ImportedToken, len(list))
 	for _, t := range list {
 		before[t.Record] = t
 	}
-	return before, err
+	return before, upto, nil
 }
 
 // activeUsers returns the versions of those users of a batch who came from its source and are active, and locks their rows.
@@ -109,15 +129,9 @@ func (s imports) activeUsers(ctx context.Context, tx session, batch store.Import
 		}
 	}
 	clear(versions)
-	for len(ids) > 0 {
-		var some [keysAtOnce + 2]any // padded, so that there is one statement
-		n := copy(some[:keysAtOnce], ids)
-		for i := n; i < keysAtOnce; i++ {
-			some[i] = some[0]
-		}
-		some[keysAtOnce], some[keysAtOnce+1] = batch.Source, string(store.ImportedUser)
-		ids = ids[n:]
-		rows, err := queryAll(ctx, tx, selectOwners+s.db.dialect.shareLock, some[:], func(row scanner) (pair [2]string, err error) { return pair, row.Scan(&pair[0], &pair[1]) })
+	for keys := range slices.Chunk(ids, keysAtOnce) {
+		args := append(padded(keys), batch.Source, string(store.ImportedUser))
+		rows, err := queryAll(ctx, tx, selectOwners+s.db.dialect.shareLock, args, func(row scanner) (pair [2]string, err error) { return pair, row.Scan(&pair[0], &pair[1]) })
 		if err != nil {
 			return nil, err
 		}
@@ -211,20 +225,51 @@ func (s imports) insertRows(ctx context.Context, tx session, into string, rows [
 }
 
 // endImported deletes the digests of tokens, and ends what belongs to them. The rows stay, so that no import brings the tokens back.
-func (s imports) endImported(ctx context.Context, tx session, tokens map[string]*store.ImportedToken, end store.Ending) ([]store.Revocation, error) {
+func (s imports) endImported(ctx context.Context, tx session, source string, tokens map[string]*store.ImportedToken, end store.Ending) ([]store.Revocation, error) {
 	var ended []store.Revocation
-	var filters []store.FamilyFilter
-	for _, t := range tokens {
-		if _, err := tx.ExecContext(ctx, `UPDATE imported_tokens SET access_digest = NULL, refresh_digest = NULL WHERE source = $1 AND record = $2`, t.Source, []byte(t.Record)); err != nil {
-			return nil, err
-		}
-		if t.FamilyID == "" {
+	var records, families []any
+	for _, record := range slices.Sorted(maps.Keys(tokens)) {
+		t := tokens[record]
+		if records = append(records, []byte(record)); t.FamilyID == "" {
 			ended = append(ended, store.Revocation{Kind: store.RevokeToken, ID: t.ID, ExpiresAt: t.ExpiresAt.Add(store.RevocationMargin)})
 		} else {
-			filters = append(filters, store.FamilyFilter{ID: t.FamilyID})
+			families = append(families, t.FamilyID)
 		}
 	}
-	return s.db.endFamilies(ctx, tx, end, ended, filters...)
+	for keys := range slices.Chunk(records, keysAtOnce) {
+		if _, err := tx.ExecContext(ctx, forgetDigests, append(padded(keys), source)...); err != nil {
+			return nil, err
+		}
+	}
+	for keys := range slices.Chunk(families, keysAtOnce) {
+		marked, err := queryAll(ctx, tx, revokeSome, append(padded(keys), micros(end.At)), scanEnded)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range marked {
+			ended = append(ended, endOf(f, end))
+		}
+	}
+	if len(ended) == 0 {
+		return nil, nil
+	}
+	return ended, s.db.record(ctx, tx, ended...)
+}
+
+// The statements of endImported. No family of an imported token is a sign-in, so nothing else ends with one.
+var (
+	forgetDigests = fmt.Sprintf(`UPDATE imported_tokens SET access_digest = NULL, refresh_digest = NULL WHERE record IN (%s) AND source = $%d`,
+		placeholders(1, keysAtOnce), keysAtOnce+1)
+	revokeSome = fmt.Sprintf(revokeMatching, keysAtOnce+1, "id IN ("+placeholders(1, keysAtOnce)+")")
+)
+
+// padded repeats the first of some keys until there are keysAtOnce, so that there is one statement for any number.
+func padded(keys []any) []any {
+	all := slices.Clone(keys)
+	for len(all) < keysAtOnce {
+		all = append(all, keys[0])
+	}
+	return all
 }
 
 func digestOrNull(digest [sha256.Size]byte) []byte {

@@ -53,6 +53,9 @@ type ImportOutcome struct {
 	Ended int
 	// Revocations are those that were recorded for them.
 	Revocations []Revocation
+	// DoneUpto is the last record that the step dealt with, if there was too much for one step: Tokens then has the outcomes of the tokens up to
+	// that record, and the caller goes on after it. Empty: all of the batch is done.
+	DoneUpto string
 }
 
 // ImportKind is a kind of records that are imported one by one.
@@ -83,7 +86,7 @@ type ImportState struct {
 type ImportStore interface {
 	// ImportTokens stores the tokens of a batch with their families, in one step. A token that was imported before is left as it is,
 	// whatever has become of it since. Of tokens that were imported before, lie between After and Upto, are neither in the batch nor Kept,
-	// and have not expired at end.At, the digests are deleted, and their families end.
+	// and have not expired at end.At, the digests are deleted, and their families end. One step ends a few hundred; see DoneUpto.
 	ImportTokens(ctx context.Context, batch ImportBatch, end Ending) (ImportOutcome, error)
 	// Imported returns the token with a digest of its access token or of its refresh token, expired or not. The error is ErrNotFound if
 	// there is none, or more than one.

@@ -146,6 +146,46 @@ var importChecks = []check{
 		drop(t, s.Housekeeping, theEnd.At.Add(time.Second), 10)
 		mustBe(t, errOf(s.Imports.Imported(t.Context(), expired.Access)), store.ErrNotFound)
 	}},
+	// Many tokens were imported and the source has only the last one → steps of bounded length end the others, and the token before which a
+	// step stopped is left to the next one.
+	{name: "DK32ALongGap", test: func(t *testing.T, s store.Store) {
+		addImported(t, s, user("ada"))
+		var tokens []store.NewImport
+		for i := range 1203 {
+			token := importedAlone(fmt.Sprintf("%04d", i))
+			if i%100 == 0 {
+				token = imported(token.Record, "ada")
+			}
+			tokens = append(tokens, token)
+		}
+		after := ""
+		for some := range slices.Chunk(tokens, 200) {
+			upto := some[len(some)-1].Record
+			importAll(t, s, store.ImportBatch{After: after, Upto: upto, Tokens: some})
+			after = upto
+		}
+		batch := store.ImportBatch{Tokens: []store.NewImport{importedAlone("1202"), importedAlone("1203")}}
+		ended, revocations := 0, 0
+		for steps := 1; ; steps++ {
+			outcome := importAll(t, s, batch)
+			if ended, revocations = ended+outcome.Ended, revocations+len(outcome.Revocations); outcome.Ended > 600 || steps > 4 {
+				t.Fatalf("step %d ends %d", steps, outcome.Ended)
+			}
+			if batch.After = outcome.DoneUpto; batch.After == "" {
+				wantOutcomes(t, outcome, outcome.Ended, store.Replayed, store.Done)
+				break
+			}
+			wantOutcomes(t, outcome, outcome.Ended)
+		}
+		if ended != 1202 || revocations != 1202 {
+			t.Errorf("%d ended with %d revocations", ended, revocations)
+		}
+		if f := ok(s.Families.Family(t.Context(), "family of 1200"))(t); f.RevokedAt.IsZero() {
+			t.Error("a family goes on")
+		}
+		mustBe(t, errOf(s.Imports.Imported(t.Context(), digest("access 0700"))), store.ErrNotFound)
+		ok(s.Imports.Imported(t.Context(), digest("access 1202")))(t)
+	}},
 	// Two imported tokens have one digest, as in a damaged dump → neither is found.
 	{name: "DK3ADigestTwice", test: func(t *testing.T, s store.Store) {
 		first, second := importedAlone("1"), importedAlone("2")
