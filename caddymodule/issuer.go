@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"

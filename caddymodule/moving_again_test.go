@@ -85,7 +85,7 @@ func (o *old) dump() string {
 // imports imports the rows as they are now.
 func (o *old) imports(args ...string) (string, error) {
 	o.g.t.Helper()
-	return o.g.run("", append([]string{"import", "doorkeeper", "--from", o.dump(), "--devise", "users", "--map", "groups=teams", "--map", "name=full_name", "--tokens", "plain", "--secrets", "plain"}, args...)...)
+	return o.g.run("", append([]string{"import", "doorkeeper", "--from", o.dump(), "--devise", "users", "--map", "groups=teams", "--map", "name=full_name", "--tokens", "plain", "--secrets", "plain", "--source", "old"}, args...)...)
 }
 
 // moves imports the rows, all of which are brought over.
@@ -129,6 +129,7 @@ func TestDK14WhatAnOperatorChangedStays(t *testing.T) {
 	o := newOld(t, newHome)
 	o.set("oauth_applications", 2, "uid", `"oob"`, "redirect_uri", `"urn:ietf:wg:oauth:2.0:oob\nhttps://oob.example/cb"`)
 	o.set("users", 2)
+	o.set("users", 3)
 	o.moves()
 	o.g.ok("user", "update", "1", "--name", "New Name")
 	o.g.ok("user", "disable", "1")
@@ -158,16 +159,150 @@ func TestDK14WhatAnOperatorChangedStays(t *testing.T) {
 	if c := clients["oob"]; c.Name != "Oob There" || c.Disabled {
 		t.Errorf("oob: %q disabled %t", c.Name, c.Disabled)
 	}
-	// The source decides again as soon as it changes the member.
+	// The source decides again as soon as it changes the member, but lets nobody in whom an operator keeps out.
 	o.set("users", 1, "locked_at", `"2026-01-03T00:00:00Z"`, "full_name", `"Newer There"`)
+	o.set("users", 2, "locked_at", `"2026-01-03T00:00:00Z"`)
+	o.set("users", 3, "locked_at", `"2026-01-03T00:00:00Z"`)
 	o.moves()
-	if u := o.user("1"); u.Status != store.UserLocked || u.Name != "Newer There" {
+	if u := o.user("1"); u.Status != store.UserDisabled || u.Name != "Newer There" {
 		t.Errorf("person 1: %s %q", u.Status, u.Name)
 	}
-	o.set("users", 1, "locked_at", "null")
+	for id := 1; id <= 3; id++ {
+		o.set("users", id, "locked_at", "null")
+	}
 	o.moves()
-	if u := o.user("1"); u.Status != store.UserActive {
-		t.Errorf("person 1 is unlocked there: %s", u.Status)
+	for id, want := range map[string]store.UserStatus{"1": store.UserDisabled, "2": store.UserLocked, "3": store.UserActive} {
+		if u := o.user(id); u.Status != want {
+			t.Errorf("person %s is %s after being locked and unlocked there", id, u.Status)
+		}
+	}
+}
+
+// TestDK33WhatIsEmptiedThere: role, organisation, groups and password of a person become empty at the source → the defaults here, no password, and
+// the operator is told; a column that is not mapped any more → nothing changes.
+func TestDK33WhatIsEmptiedThere(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("users", 1, "rank", `"admin"`)
+	o.set("users", 2, "rank", `"admin"`)
+	if out, err := o.imports("--map", "role=rank"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.moves()
+	if u := o.user("1"); u.Role != "admin" {
+		t.Errorf("a role that is not mapped: %q", u.Role)
+	}
+	if out, err := o.imports("--map", "role=rank"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.set("users", 1, "rank", "null", "teams", "null")
+	o.set("users", 2, "encrypted_password", `""`)
+	out, err := o.imports("--map", "role=rank")
+	if err != nil || !strings.Contains(out, "its role or organisation is empty there") || !strings.Contains(out, "its password is gone there") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if u := o.user("1"); u.Role == "admin" || len(u.Groups) != 0 || u.PasswordHash.IsEmpty() {
+		t.Errorf("person 1: %q %q", u.Role, u.Groups)
+	}
+	if u := o.user("2"); u.Role != "admin" || !u.PasswordHash.IsEmpty() {
+		t.Errorf("person 2: %q, a password: %t", u.Role, !u.PasswordHash.IsEmpty())
+	}
+}
+
+// TestDK34ARowThatIsRefusedHoldsUpNoPrivilege: a person takes an address that is taken, or a name that is too long or no UTF-8, and is locked and
+// loses a group there → both happen here, and the rest is refused until it is mended; an application with a name that is too long changes its secret.
+func TestDK34ARowThatIsRefusedHoldsUpNoPrivilege(t *testing.T) {
+	o := newOld(t, newHome)
+	for id := 2; id <= 4; id++ {
+		o.set("users", id)
+	}
+	o.moves()
+	locked := []string{"locked_at", `"2026-01-03T00:00:00Z"`, "teams", "[]"}
+	o.set("users", 2, append(locked, "email", `"user1@old.example"`)...)
+	o.set("users", 3, append(locked, "full_name", `"`+strings.Repeat("n", 300)+`"`)...)
+	o.set("users", 4, append(locked, "full_name", `"`+strings.Repeat("n", 70<<10)+"\xff\"")...)
+	o.set("oauth_applications", 1, "name", `"`+strings.Repeat("n", 300)+`"`, "secret", `"another-secret-of-the-portal"`)
+	for range 2 {
+		out, err := o.imports()
+		if err == nil || strings.Count(out, ": refused: ") != 4 {
+			t.Errorf("%v\n%.4000s", err, out)
+		}
+		for _, id := range []string{"2", "3", "4"} {
+			if u := o.user(id); u.Status != store.UserLocked || len(u.Groups) != 0 || u.Name != "Old Name" {
+				t.Errorf("person %s: %s %q %.32q", id, u.Status, u.Groups, u.Name)
+			}
+		}
+	}
+	if status, body := o.g.tokenFor("portal", "another-secret-of-the-portal"); status != http.StatusOK {
+		t.Errorf("the new secret: %d %s", status, body)
+	}
+	o.set("users", 2, "email", `"free@old.example"`)
+	o.drop("oauth_applications", 0)
+	o.drop("users", 3)
+	o.drop("users", 4)
+	o.moves()
+	if u := o.user("2"); u.Email != "free@old.example" {
+		t.Errorf("the address is %s", u.Email)
+	}
+}
+
+// TestDK35AnElementThatCannotBeSent: an application with more redirect URIs than a request holds → refused with its key, and the import goes on.
+func TestDK35AnElementThatCannotBeSent(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("oauth_applications", 2, "uid", `"large"`, "redirect_uri", `"`+strings.Repeat(`https://large.example/callback\n`, 4000)+`"`)
+	o.set("oauth_access_tokens", 1, "scopes", `"public `+strings.Repeat("s", 70<<10)+`"`)
+	o.set("oauth_access_tokens", 2)
+	o.set("oauth_access_tokens", 3, "scopes", `"public read\"orders"`)
+	o.set("oauth_access_tokens", 4, "created_at", `"0001-02-03T04:05:06Z"`, "expires_in", "null")
+	out, err := o.imports()
+	if !strings.Contains(out, "tokens 3: refused: its scopes: ") {
+		t.Errorf("a malformed scope:\n%.4000s", out)
+	}
+	if err == nil || !strings.Contains(out, "applications 2 (\"Portal\"): refused: it is larger than") || !strings.Contains(out, "tokens 1: refused: it is larger than") {
+		t.Errorf("%v\n%.4000s", err, out)
+	}
+	o.awaitGate(2, http.StatusOK)
+	old, err := o.g.app().node.Store().Imports.Imported(t.Context(), oauth.NewSecret("opaque-token-number-4").Digest())
+	check(t, err)
+	f, err := o.g.app().node.Store().Families.Family(t.Context(), old.FamilyID)
+	check(t, err)
+	if f.TokenLifetime <= 0 || f.CreatedAt.Add(f.TokenLifetime).Before(old.ExpiresAt) {
+		t.Errorf("a token of the year 1: its family has tokens of %s", f.TokenLifetime)
+	}
+}
+
+// TestDK38AnApplicationThatAnImportDisables: the only redirect URI of an application becomes one that is refused → the application is disabled, and its
+// tokens end.
+func TestDK38AnApplicationThatAnImportDisables(t *testing.T) {
+	o := newOld(t, newHome)
+	o.set("oauth_access_tokens", 1)
+	o.moves()
+	o.awaitGate(1, http.StatusOK)
+	o.set("oauth_applications", 1, "redirect_uri", `"urn:ietf:wg:oauth:2.0:oob"`)
+	_, _ = o.imports()
+	if status := o.gate(1); status != http.StatusUnauthorized {
+		t.Errorf("the gate answers %d", status)
+	}
+}
+
+// TestDK39ADatabaseWithoutTokens: the table of tokens of a database is emptied → every imported token ends.
+func TestDK39ADatabaseWithoutTokens(t *testing.T) {
+	g := startGatehouse(t, newHome)
+	d := newDoorkeeper(t)
+	d.application("portal", "portal-secret-portal-secret", "https://portal.example/callback", "public", true)
+	d.user("ada@old.example", bcryptOf(t, adaPassword))
+	d.token(1, 1, "opaque-token-number-1", "", 7200)
+	imports := func() {
+		t.Helper()
+		if out, err := g.run("", "import", "doorkeeper", "--from", d.dsn, "--devise", "users", "--tokens", "plain", "--secrets", "plain"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	imports()
+	g.eventually("the gate knows the token", func() bool { return g.gate("opaque-token-number-1") == http.StatusOK })
+	d.exec("DELETE FROM oauth_access_tokens")
+	imports()
+	if status := g.gate("opaque-token-number-1"); status != http.StatusUnauthorized {
+		t.Errorf("the gate answers %d", status)
 	}
 }
 
@@ -254,7 +389,7 @@ func TestDK17PeopleOfThisSourceAlone(t *testing.T) {
 	o.set("oauth_access_tokens", 2, "resource_owner_id", "7")
 	o.set("oauth_access_tokens", 3, "resource_owner_id", "2")
 	from := o.dump()
-	out, err := o.g.run("", "import", "doorkeeper", "--from", from, "--tokens", "plain", "--secrets", "plain")
+	out, err := o.g.run("", "import", "doorkeeper", "--from", from, "--tokens", "plain", "--secrets", "plain", "--source", "old")
 	if err == nil || strings.Count(out, "refused") != 2 || !strings.Contains(out, "tokens 2: refused: its user") || !strings.Contains(out, "tokens 3: refused: its user") {
 		t.Errorf("tokens: %v\n%s", err, out)
 	}
@@ -264,7 +399,7 @@ func TestDK17PeopleOfThisSourceAlone(t *testing.T) {
 			t.Errorf("token %d: the gate answers %d", id, status)
 		}
 	}
-	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (user2@old.example): refused: the id is in use here") {
+	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (\"user2@old.example\"): refused: the id is in use here") {
 		t.Errorf("people: %v\n%s", err, out)
 	}
 	if u := o.user("2"); u.Email != "two@acme.example" {
@@ -283,7 +418,7 @@ func TestDK18WhatWasRemovedHereStaysRemoved(t *testing.T) {
 	o := newOld(t, newHome)
 	o.g.ok("user", "add", "--id", "first", "--email", "user2@old.example")
 	o.set("users", 2)
-	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (user2@old.example): refused") {
+	if out, err := o.imports(); err == nil || !strings.Contains(out, "people 2 (\"user2@old.example\"): refused") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.g.ok("user", "remove", "1")
@@ -292,7 +427,7 @@ func TestDK18WhatWasRemovedHereStaysRemoved(t *testing.T) {
 	clock.advance(36 * 24 * time.Hour)
 	for range 2 {
 		out, err := o.imports()
-		if err != nil || !strings.Contains(out, "people 1 (user1@old.example): unchanged: it was removed here") || !strings.Contains(out, "applications 1 (Portal): unchanged: it was removed here") {
+		if err != nil || !strings.Contains(out, "people 1 (\"user1@old.example\"): unchanged: it was removed here") || !strings.Contains(out, "applications 1 (\"Portal\"): unchanged: it was removed here") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
@@ -373,7 +508,9 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	o.set("users", 2, "email", `"cto@acme.example"`, "confirmed_at", `"2026-01-03T00:00:00Z"`)
 	o.set("users", 3, "confirmed_at", "null")
 	o.moves()
-	o.set("users", 3, "email", `"cfo@acme.example"`, "confirmed_at", `"2026-01-03T00:00:00Z"`)
+	o.set("users", 3, "email", `"cfo@acme.example"`)
+	o.moves()
+	o.set("users", 3, "confirmed_at", `"2026-01-03T00:00:00Z"`)
 	o.moves()
 	for _, id := range []string{"2", "3"} {
 		if u := o.user(id); u.EmailVerifiedBy != "" {

@@ -252,15 +252,15 @@ func TestDK11RowsThatAreNotBroughtOver(t *testing.T) {
 	}
 	from := dumped(t, lines...)
 	want := []string{
-		`applications 2 (Oob): added: brought over disabled: redirect URI "urn:ietf:wg:oauth:2.0:oob"`, `applications 3 (Unknown): refused: unknown scope`,
-		"applications 4 (Conf): unchanged: it is declared", "people 2 (ada@example.com ): refused: adding user: another user has the e-mail address", "people 3 (none): refused: ",
-		"people 4 (four@example.com): added: has no password", "people 5 (another@example.com): refused: the id is in use here by one that did not come",
-		"people 6 (six@example.com): added: locked there", "people 7 (seven@example.com): added: brought over disabled: the address was never confirmed",
-		"people 8 (eight@example.com): refused: the hash of Devise", "tokens 2: refused: its user was not brought over", "tokens 4: refused: its application was not brought over: unknown scope",
+		`applications 2 (\"Oob\"): added: brought over disabled: redirect URI "urn:ietf:wg:oauth:2.0:oob"`, `applications 3 (\"Unknown\"): refused: unknown scope`,
+		"applications 4 (\"Conf\"): unchanged: it is declared", "people 2 (\"ada@example.com \"): refused: adding user: another user has the e-mail address", "people 3 (\"none\"): refused: ",
+		"people 4 (\"four@example.com\"): added: has no password", "people 5 (\"another@example.com\"): refused: the id is in use here by one that did not come",
+		"people 6 (\"six@example.com\"): added: locked there", "people 7 (\"seven@example.com\"): added: brought over disabled: the address was never confirmed",
+		"people 8 (\"eight@example.com\"): refused: the hash of Devise", "tokens 2: refused: its user was not brought over", "tokens 4: refused: its application was not brought over: unknown scope",
 		"tokens 3: refused: its client is disabled here", "tokens 5: refused: its user did not come from this source, or cannot sign in", "tokens 6: refused: its user did not come",
 	}
 	imports := func(from string) (string, error) {
-		return g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain")
+		return g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "old")
 	}
 	out, err := imports(from)
 	printed := strings.Split(strings.TrimSpace(out), "\n")
@@ -305,8 +305,8 @@ func TestDK11RowsThatAreNotBroughtOver(t *testing.T) {
 	}
 	_, _ = imports(dumped(t, lines[:len(lines)-1]...))
 	g.eventually("the gate looks for the last token", func() bool { return g.gate("opaque-token-number-8") == http.StatusOK })
-	for _, wrong := range [][]string{{"--tokens", "md5"}, {"--map", "name"}, {"--map", "name=nothing"}, {"--from", "oracle://x"}, {"--devise", "nobody", "--map", "x=y"}} {
-		if _, err := g.run("", append([]string{"import", "doorkeeper", "--from", from, "--devise", "users"}, wrong...)...); err == nil {
+	for _, wrong := range [][]string{{"--tokens", "md5"}, {"--map", "name"}, {"--map", "name=nothing"}, {"--from", "oracle://x"}, {"--devise", "nobody", "--map", "x=y"}, {"--source", ""}} {
+		if _, err := g.run("", append([]string{"import", "doorkeeper", "--from", from, "--devise", "users", "--source", "old"}, wrong...)...); err == nil {
 			t.Errorf("%v is taken", wrong)
 		}
 	}
@@ -347,7 +347,7 @@ func TestDK12PeopleOfOtherLists(t *testing.T) {
 	}
 	hash := bcryptOf(t, password+"pepper-of-the-old-service")
 	from := dumped(t, `{"table":"users","id":1,"email":"rex@acme.example","encrypted_password":"`+hash+`"}`)
-	if out, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users"); err != nil || out != "" {
+	if out, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--source", "old"); err != nil || out != "" {
 		t.Errorf("Devise: %v\n%s", err, out)
 	}
 	people := map[string]string{
@@ -418,7 +418,7 @@ func TestDK13ManyRowsWithBrokenOnes(t *testing.T) {
 			}
 		}()
 		began := time.Now()
-		out, err := g.run("", "import", "doorkeeper", "--from", d.dsn, "--devise", "users", "--tokens", "plain", "--secrets", "plain")
+		out, err := g.run("", "import", "doorkeeper", "--from", d.dsn, "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "lost")
 		took := time.Since(began)
 		close(done)
 		grown := (<-peak - before.HeapAlloc) >> 20
@@ -449,7 +449,7 @@ func TestDK28AConnectionThatIsLost(t *testing.T) {
 	d.exec(`INSERT INTO oauth_access_tokens (resource_owner_id, application_id, token, expires_in, scopes, created_at)
 		SELECT 1, 1, 'opaque-token-number-' || n, 7200, 'public', now() AT TIME ZONE 'UTC' FROM generate_series(1, $1) n`, rows)
 	imports := func(from string) error {
-		_, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain")
+		_, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "lost")
 		return err
 	}
 	if err := imports(pgtest.Via(d.dsn, breaking(t, d.dsn, 200<<10))); err == nil || !strings.Contains(err.Error(), "the same command goes on") {

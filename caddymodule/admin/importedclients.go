@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -122,14 +123,46 @@ func (o takeover) addClient(ctx context.Context, wanted *store.Client, now said,
 	return result.becomes(Added, err)
 }
 
-// changeClient changes what the source has changed. A client is disabled if a redirect URI that the source has just changed is refused.
+// changeClient changes what the source has changed. If that is refused, it changes the secret alone. A client is disabled, and its tokens end, if a
+// redirect URI that the source has just changed is refused.
 func (o takeover) changeClient(ctx context.Context, existing, wanted *store.Client, c change, result Imported) (Imported, error) {
-	changed := c.now.since(c.before)
-	for _, name := range []string{"name", "type", "redirect_uris", "scopes", "secret"} {
-		if changed[name] {
-			result.Members = append(result.Members, name)
+	old := readSaid(c.before)
+	changed := c.now.since(old)
+	err := o.editClient(ctx, existing, wanted, changed)
+	if refused, _ := result.becomes(Updated, err); refused.Result == Refused && changed["secret"] {
+		secret := changed.only("secret")
+		if other := o.editClient(ctx, existing, wanted, secret); other == nil {
+			if other = o.put(ctx, store.ImportedClient, existing.ID, old.with(c.now, secret)); other != nil {
+				return result.becomes(Refused, other)
+			}
+			err = store.InvalidInput(fmt.Errorf("%w; its secret changed all the same", err))
 		}
 	}
+	if changed["redirect_uris"] {
+		result.Reason = c.note
+	}
+	if result.Members = changed.names(); err == nil {
+		err = o.put(ctx, store.ImportedClient, existing.ID, c.now)
+	}
+	return result.becomes(Updated, err)
+}
+
+// clientMembers are the members of clients that a source has.
+var clientMembers = []string{"name", "type", "redirect_uris", "scopes", "secret"}
+
+// names lists the members of a client.
+func (c changed) names() (names []string) {
+	for _, name := range clientMembers {
+		if c[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// editClient changes some members of a client, or only checks the change.
+func (o takeover) editClient(ctx context.Context, existing, wanted *store.Client, changed changed) error {
+	disables := changed["redirect_uris"] && wanted.Disabled
 	err := o.t.Registry.Clients.ChangeImported(ctx, existing, o.dry, func(c *store.Client) {
 		if changed["name"] {
 			c.Name = wanted.Name
@@ -138,7 +171,7 @@ func (o takeover) changeClient(ctx context.Context, existing, wanted *store.Clie
 			c.Type, c.Grants = wanted.Type, wanted.Grants
 		}
 		if changed["redirect_uris"] {
-			c.RedirectURIs, c.Disabled = wanted.RedirectURIs, c.Disabled || wanted.Disabled
+			c.RedirectURIs, c.Disabled = wanted.RedirectURIs, c.Disabled || disables
 		}
 		if changed["scopes"] {
 			c.Scopes = wanted.Scopes
@@ -147,14 +180,14 @@ func (o takeover) changeClient(ctx context.Context, existing, wanted *store.Clie
 			c.Secrets = wanted.Secrets
 		}
 	})
-	if changed["redirect_uris"] {
-		result.Reason = c.note
+	if err != nil || o.dry {
+		return err
 	}
-	if err == nil && !o.dry {
-		o.t.record(ctx, "client updated", zap.String("client_id", existing.ID), zap.Strings("changed", result.Members))
-		err = o.put(ctx, store.ImportedClient, existing.ID, c.now)
+	o.t.record(ctx, "client updated", zap.String("client_id", existing.ID), zap.Strings("changed", changed.names()))
+	if disables {
+		return o.t.Registry.Clients.DisableClient(ctx, existing.ID)
 	}
-	return result.becomes(Updated, err)
+	return nil
 }
 
 // clientOf returns the client of a row. A redirect URI that is refused is left out, and the client is then disabled; the note says why.
@@ -346,6 +379,9 @@ func (o takeover) tokenOf(row TokenToImport, client *store.Client) (store.NewImp
 	if imported.CreatedAt.After(now) {
 		imported.CreatedAt = now
 	}
+	if first := time.Unix(1, 0).UTC(); imported.CreatedAt.Before(first) { // no Duration lasts from the year 1 until now
+		imported.CreatedAt = first
+	}
 	// No token lives longer than a revocation of it is kept. The record is kept for as long as the source may have the token.
 	var err error
 	latest, kept := now.Add(store.MaxLifetime), now.Add(store.MaxFamilyLifetime)
@@ -358,6 +394,9 @@ func (o takeover) tokenOf(row TokenToImport, client *store.Client) (store.NewImp
 		return imported, "its client is disabled here"
 	case row.Client == "" && row.User == "":
 		return imported, "it has neither client nor user"
+	}
+	if imported.Scopes, err = oauth.ParseScopes(strings.Join(row.Scopes, " ")); err != nil {
+		return imported, "its scopes: " + err.Error()
 	}
 	if row.ExpiresAt != 0 && row.Refresh == "" && imported.ExpiresAt.Before(kept) {
 		kept = imported.ExpiresAt

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,10 +32,28 @@ const saidBytes = 9
 func saidOf(members map[string]any) said {
 	s := make(said, len(members))
 	for name, value := range members {
-		text, _ := json.Marshal(value) // UTF-8, as the request was
-		sum := sha256.Sum256(text)
-		s[name] = base64.RawURLEncoding.EncodeToString(sum[:saidBytes])
+		s[name] = saidAs(value)
 	}
+	return s
+}
+
+// saidAs returns the digest of a value.
+func saidAs(value any) string {
+	text, _ := json.Marshal(value) // UTF-8, as the request was
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:saidBytes])
+}
+
+// Beside what a source says, there is the status that it last set here, and the address of the first import.
+const (
+	statusSet  = "status set"
+	firstEmail = "first email"
+)
+
+// readSaid reads the stored form. Of a damaged one nothing is known.
+func readSaid(text string) said {
+	s := make(said)
+	_ = json.Unmarshal([]byte(text), &s) // see above
 	return s
 }
 
@@ -44,9 +64,7 @@ func (s said) text() string {
 }
 
 // since returns what the source has changed since it was stored as before. A member that was not known then has not changed.
-func (s said) since(before string) changed {
-	var old said
-	_ = json.Unmarshal([]byte(before), &old) // of a damaged one nothing is known
+func (s said) since(old said) changed {
 	c := make(changed)
 	for name, digest := range s {
 		if was, known := old[name]; known && was != digest {
@@ -56,8 +74,28 @@ func (s said) since(before string) changed {
 	return c
 }
 
+// with returns what a source said, and of some members what it says now.
+func (s said) with(now said, members changed) said {
+	all := maps.Clone(s)
+	for name := range members {
+		all[name] = now[name]
+	}
+	return all
+}
+
 // changed are the names of members.
 type changed map[string]bool
+
+// only returns those that are among others.
+func (c changed) only(names ...string) changed {
+	some := make(changed)
+	for _, name := range names {
+		if c[name] {
+			some[name] = true
+		}
+	}
+	return some
+}
 
 var (
 	errNotImported = store.InvalidInput(errors.New("the id is in use here by one that did not come from this source"))
@@ -65,8 +103,8 @@ var (
 	errImportRuns = errors.New("another import of this source is running, or broke off less than two minutes ago")
 )
 
-// importLease is how long an import that broke off keeps others away.
-const importLease = 2 * time.Minute
+// ImportLease is how long an import that broke off keeps others away. One that has had no answer for as long must not go on.
+const ImportLease = 2 * time.Minute
 
 // ImportRun is a run of an import, in which batches follow each other.
 type ImportRun struct {
@@ -87,7 +125,7 @@ func (r ImportRun) begin(ctx context.Context, t *Target) error {
 	if r.Run == "" {
 		return store.InvalidInput(errors.New("run: a random name of the import is missing"))
 	}
-	return r.lease(ctx, t, importLease)
+	return r.lease(ctx, t, ImportLease)
 }
 
 // lease keeps other runs away for a while; 0: not any longer.
@@ -196,20 +234,21 @@ func (o takeover) user(ctx context.Context, row UserToImport, states map[string]
 	if row.ID == "" {
 		return result.becomes(Refused, store.InvalidInput(errors.New("a user of another server needs its id")))
 	}
-	if err := row.checkHash(); err != nil {
-		return result.becomes(Refused, err)
-	}
-	t, now := o.t, row.said()
 	before, known := states[row.ID]
-	user, err := t.Registry.People.User(ctx, row.ID)
+	user, err := o.t.Registry.People.User(ctx, row.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && known:
 		result.Result, result.Reason = Unchanged, removedHere
 		return result, nil
 	case errors.Is(err, store.ErrNotFound):
-		g := *t.Registry.People
-		g.Stored = importing{g.Stored, t.Node.Store().Imports, o.source, now.text()}
-		added, err := t.importNew(ctx, &g, row, o.dry)
+		if err := row.checkHash(); err != nil {
+			return result.becomes(Refused, err)
+		}
+		now := row.said()
+		now[statusSet], now[firstEmail] = now["status"], now["email"]
+		g := *o.t.Registry.People
+		g.Stored = importing{g.Stored, o.t.Node.Store().Imports, o.source, now.text()}
+		added, err := o.t.importNew(ctx, &g, row, o.dry)
 		added.ID = row.ID
 		return added, err
 	case err != nil:
@@ -217,46 +256,116 @@ func (o takeover) user(ctx context.Context, row UserToImport, states map[string]
 	case !known || !before.AddedAt.Equal(user.CreatedAt):
 		return result.becomes(Refused, errNotImported)
 	}
-	edit, names := row.changes(user, now.since(before.Said))
-	switch {
-	case now.text() == before.Said:
-		return result.becomes(Unchanged, nil)
-	case len(names) == 0:
-		return result.becomes(Unchanged, o.put(ctx, store.ImportedUser, row.ID, now))
-	}
-	result.Members = names
-	if o.dry {
-		return result.becomes(Updated, people.DryRun{People: t.Registry.People}.UpdateUser(ctx, user, edit))
-	}
-	if err = t.Registry.People.UpdateUser(ctx, row.ID, edit); err == nil {
-		t.record(ctx, "user updated", zap.String("subject", row.ID), zap.Strings("changed", names))
-		err = o.put(ctx, store.ImportedUser, row.ID, now)
-	}
-	return result.becomes(Updated, err)
+	return o.changeUser(ctx, user, row, readSaid(before.Said), result)
 }
 
-// changes returns the change of a user to what the source has changed, and the names of its members. Tokens are kept unless something changes
-// that User.Version depends on. The source vouches for the address that it has confirmed, and for no later one: Devise keeps confirmed_at
-// when an address changes, unless it is told otherwise.
-func (row UserToImport) changes(user *store.User, changed changed) (store.UserChange, []string) {
+// changeUser changes what the source has changed. If that is refused, it changes alone what a person must not be able to hold up, with a name that
+// is too long or an address that is taken: status, password, role, organisation and groups, or else the status.
+func (o takeover) changeUser(ctx context.Context, user *store.User, row UserToImport, old said, result Imported) (Imported, error) {
+	now := row.said()
+	for _, kept := range []string{statusSet, firstEmail} {
+		now[kept] = old[kept]
+	}
+	if now.text() == old.text() {
+		return result.becomes(Unchanged, nil)
+	}
+	all := now.since(old)
+	var refusal error
+	for _, members := range []changed{all, all.only("status", "password_hash", "role", "organisation", "groups"), all.only("status")} {
+		c := o.changes(row, user, old, members)
+		say := now
+		if refusal != nil {
+			say = old.with(now, members)
+		}
+		if slices.Contains(c.names, "status") {
+			say[statusSet] = now["status"]
+		}
+		err := o.apply(ctx, user, c)
+		if err == nil && (refusal == nil || len(c.names) > 0) {
+			err = o.put(ctx, store.ImportedUser, row.ID, say)
+		}
+		if result.Reason = c.note; refusal == nil && err == nil {
+			result.Members = c.names
+			return result.becomes(map[bool]Outcome{true: Unchanged, false: Updated}[len(c.names) == 0], nil)
+		}
+		switch refused, failed := result.becomes(Updated, err); {
+		case failed != nil:
+			return refused, failed
+		case err == nil && len(c.names) > 0:
+			refusal = fmt.Errorf("%w; %s changed all the same", refusal, strings.Join(c.names, ", "))
+			return result.becomes(Refused, store.InvalidInput(refusal))
+		case refusal == nil:
+			refusal = err
+		}
+	}
+	return result.becomes(Refused, refusal)
+}
+
+// apply makes a change of a user, or only checks it.
+func (o takeover) apply(ctx context.Context, user *store.User, c userChange) error {
+	switch {
+	case len(c.names) == 0:
+		return nil
+	case o.dry:
+		return people.DryRun{People: o.t.Registry.People}.UpdateUser(ctx, user, c.UserChange)
+	}
+	err := o.t.Registry.People.UpdateUser(ctx, user.ID, c.UserChange)
+	if err == nil {
+		o.t.record(ctx, "user updated", zap.String("subject", user.ID), zap.Strings("changed", c.names))
+	}
+	return err
+}
+
+// userChange is a change with the names of its members, and what the operator has to know.
+type userChange struct {
+	store.UserChange
+	names []string
+	note  string
+}
+
+// changes returns the change of a user to what the source has changed. Tokens are kept unless something changes that User.Version depends on.
+// The source vouches for the address that it had when the user was imported, and for no later one: Devise keeps confirmed_at when an address changes,
+// unless it is told otherwise.
+func (o takeover) changes(row UserToImport, user *store.User, old said, changed changed) userChange {
 	patch := row.differences(user)
-	if row.SetGroups && len(row.Groups) == 0 && len(user.Groups) > 0 {
+	var c userChange
+	empties := func(member string, has bool) bool {
+		return changed[member] && !has && slices.Contains(row.Mapped, member)
+	}
+	if empties("groups", len(row.Groups) > 0) && len(user.Groups) > 0 {
 		patch["groups"] = []byte("[]")
 	}
+	for _, m := range []struct{ name, value, is, otherwise string }{
+		{"role", row.Role, string(user.Role), string(o.t.Issuer.Roles.Default())}, {"organisation", row.Organisation, user.Organisation, ""},
+	} {
+		if empties(m.name, m.value != "") && m.is != m.otherwise {
+			patch[m.name], _ = json.Marshal(m.otherwise) // of our own settings
+			c.note = "its role or organisation is empty there, and the default here"
+		}
+	}
 	maps.DeleteFunc(patch, func(name string, _ jsontext.Value) bool { return !changed[name] })
-	names := patch.Names(user)
+	if patch.Has("status") && !mayFollow(user.Status, row.Status, old) {
+		delete(patch, "status")
+		c.note = "stays " + string(user.Status) + ", as it was set here"
+	}
+	c.names = patch.Names(user)
 	email, err := store.CanonicalEmail(row.Email)
 	moves := changed["email"] && email != user.Email
-	verifies := changed["email_verified"] && row.EmailVerified && !changed["email"] && email == user.Email && user.EmailVerifiedBy == ""
+	verifies := changed["email_verified"] && row.EmailVerified && email == user.Email && user.EmailVerifiedBy == "" && saidAs(row.Email) == old[firstEmail]
+	takesPassword := empties("password_hash", row.Hash != "") && !user.PasswordHash.IsEmpty()
+	if takesPassword {
+		c.note = "its password is gone there, and was taken away here"
+	}
+	setsPassword := changed["password_hash"] && row.Hash != "" || takesPassword
 	for _, member := range []struct {
 		name  string
 		found bool
-	}{{"email", moves}, {"email_verified", verifies}, {"password_hash", changed["password_hash"] && row.Hash != ""}} {
+	}{{"email", moves}, {"email_verified", verifies}, {"password_hash", setsPassword}} {
 		if member.found {
-			names = append(names, member.name)
+			c.names = append(c.names, member.name)
 		}
 	}
-	return store.UserChange{KeepsTokens: true, VerifiesEmail: verifies, Edit: func(u *store.User) error {
+	c.UserChange = store.UserChange{KeepsTokens: true, VerifiesEmail: verifies, Edit: func(u *store.User) error {
 		if moves && err != nil {
 			return err
 		}
@@ -266,9 +375,23 @@ func (row UserToImport) changes(user *store.User, changed changed) (store.UserCh
 		if moves {
 			u.SetEmail(email)
 		}
-		if changed["password_hash"] && row.Hash != "" {
+		if setsPassword {
 			u.PasswordHash = oauth.NewSecret(row.Hash)
+			return row.checkHash()
 		}
 		return nil
-	}}, names
+	}}
+	return c
+}
+
+// mayFollow reports whether a status follows that of the source. Nobody comes in again whom an operator keeps out here, whatever happens there, and
+// one who is disabled does not become one who is only locked.
+func mayFollow(is store.UserStatus, wanted string, old said) bool {
+	switch store.UserStatus(wanted) {
+	case store.UserActive:
+		return saidAs(string(is)) == old[statusSet]
+	case store.UserLocked:
+		return is == store.UserActive
+	}
+	return true
 }

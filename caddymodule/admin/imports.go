@@ -47,8 +47,8 @@ type UserToImport struct {
 	Status       string   `json:"status,omitzero"`
 	// Hash is of the first password. It is not used for a user who has one.
 	Hash string `json:"password_hash,omitzero"`
-	// SetGroups takes the user out of groups that are not in Groups, even if there are none.
-	SetGroups bool `json:"set_groups,omitzero"`
+	// Mapped names members that the Source has a column for: if one of organisation, role, groups and password_hash is empty now, it is reset here.
+	Mapped []string `json:"mapped,omitempty"`
 	// EmailVerified reports that the Source has verified the address. Note is for the operator.
 	EmailVerified bool   `json:"email_verified,omitzero"`
 	Note          string `json:"note,omitzero"`

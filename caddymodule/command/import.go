@@ -99,6 +99,17 @@ type doorkeeperImport struct {
 	// refusedUsers have the ids of users who were not brought over. Their tokens are not either.
 	refusedUsers map[string]bool
 	counts       map[string]map[string]int // by kind and outcome
+	answered     time.Time                 // the last call
+}
+
+// call calls the API. It fails if the last answer is so old that another import may have begun since, which would have read newer rows.
+func (m *doorkeeperImport) call(r admin.Request, in, out any) error {
+	if !m.answered.IsZero() && time.Since(m.answered) > admin.ImportLease {
+		return fmt.Errorf("the import stood still for more than %s, and another one may have begun", admin.ImportLease)
+	}
+	err := m.api.call(r, in, out)
+	m.answered = time.Now()
+	return err
 }
 
 // doorkeeperFlags are the flags as given.
@@ -135,7 +146,7 @@ https://github.com/gatehouse-auth/gatehouse/blob/main/docs/migration-doorkeeper.
 	flags.StringVar(&m.secrets, "secrets", "", "How secrets are kept: plain or sha256 (hash_application_secrets); bcrypt is recognised")
 	flags.StringVar(&m.owner, "owner-type", "User", "Class of the people, where resource_owner_type names one")
 	flags.StringArrayVar(&m.scopes, "scope", nil, "Scope of applications that name none; repeat it for more (default: public)")
-	flags.StringVar(&m.Source, "source", "doorkeeper", "Name of the source, if there are several")
+	flags.StringVar(&m.Source, "source", "", "Name of the source (default: made from the database and its host; a file needs one)")
 	flags.BoolVar(&m.DryRun, "dry-run", false, "Store nothing, and say what would be done")
 	flags.BoolVar(&m.asJSON, "json", false, "Print JSON, a line for each row")
 	_ = cmd.MarkFlagRequired("from")
@@ -165,6 +176,9 @@ func (m *doorkeeperImport) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
+	if m.Source = cmp.Or(m.Source, source.Name()); m.Source == "" {
+		return errors.New("a file does not say which service it is of: give the service a name with --source, and the same one each time")
+	}
 	m.Run = oauth.NewID()
 	if !m.DryRun {
 		defer func() { _ = m.api.call(admin.EndImport.For(), m.ImportRun, nil) }() // it ends by itself if that fails
@@ -215,13 +229,13 @@ func (m *doorkeeperImport) note(row listedRow) error {
 	if m.counts[row.Kind][row.Result]++; row.Reason == "" {
 		return nil
 	}
-	row.Row = strings.TrimLeft(row.Row, "0")
+	row.Row, row.Name = strings.TrimLeft(row.Row, "0"), strings.ToValidUTF8(row.Name, "\ufffd")
 	var err error
 	if m.asJSON {
 		text, _ := json.Marshal(row) // texts are UTF-8, or an error of the API would have said so
 		_, err = fmt.Fprintf(m.out, "%s\n", text)
 	} else {
-		_, err = fmt.Fprintf(m.out, "%s %s%s: %s: %s\n", row.Kind, row.Row, map[bool]string{true: " (" + row.Name + ")"}[row.Name != ""], row.Result, row.Reason)
+		_, err = fmt.Fprintf(m.out, "%s %s%s: %s: %s\n", row.Kind, row.Row, map[bool]string{true: fmt.Sprintf(" (%q)", row.Name)}[row.Name != ""], row.Result, row.Reason)
 	}
 	return err
 }
@@ -241,6 +255,9 @@ func (m *doorkeeperImport) applications(ctx context.Context, source moving.Sourc
 		var sent []moving.Row
 		for _, row := range page {
 			client, err := m.doorkeeper.Application(row)
+			if err == nil {
+				err = sendable(client, batchBytes)
+			}
 			if err != nil {
 				m.doorkeeper.Note(row, err.Error())
 				if err := m.refuse(listedRow{Kind: "applications", Row: row.Key(), Name: client.Name}, err); err != nil {
@@ -253,7 +270,7 @@ func (m *doorkeeperImport) applications(ctx context.Context, source moving.Sourc
 		return sendBatches(batchBytes, request.Clients, func(some []admin.ClientToImport) error {
 			request.Clients = some
 			var answers []admin.Imported
-			if err := m.api.call(admin.ImportClients.For(), request, &answers); err != nil {
+			if err := m.call(admin.ImportClients.For(), request, &answers); err != nil {
 				return err
 			}
 			for _, answer := range answers {
@@ -280,6 +297,9 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 		request := admin.UsersToImport{ImportRun: m.ImportRun}
 		for _, row := range page {
 			user, err := devise.User(row)
+			if err == nil {
+				err = sendable(user, batchBytes)
+			}
 			if err != nil {
 				m.refusedUsers[row.Text("id")] = true
 				if err := m.refuse(listedRow{Kind: "people", Row: row.Key(), Name: user.Email}, err); err != nil {
@@ -292,7 +312,7 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 		return sendBatches(batchBytes, request.Users, func(some []admin.UserToImport) error {
 			request.Users = some
 			var answers []admin.Imported
-			if err := m.api.call(admin.ImportUsers.For(), request, &answers); err != nil {
+			if err := m.call(admin.ImportUsers.For(), request, &answers); err != nil {
 				return err
 			}
 			for _, answer := range answers {
@@ -317,7 +337,7 @@ type tokenStretch struct {
 func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Source) error {
 	var stretch tokenStretch
 	return moving.EachPage(ctx, source, moving.AccessTokens, func(page []moving.Row, last bool) error {
-		if len(page) == 0 && stretch.done == "" {
+		if len(page) == 0 && stretch.done == "" && !source.IsWhole() {
 			return nil // nothing is known about any token
 		}
 		end := stretch.done
@@ -354,6 +374,9 @@ const tokenBytes = 1<<20 - 4<<10
 func (m *doorkeeperImport) tokensOf(page []moving.Row) (tokens []admin.TokenToImport, kept []string, err error) {
 	for _, row := range page {
 		token, err := m.doorkeeper.Token(row)
+		if err == nil {
+			err = sendable(token, batchBytes)
+		}
 		var skipped moving.Skipped
 		switch {
 		case errors.As(err, &skipped):
@@ -382,7 +405,7 @@ func (m *doorkeeperImport) sendTokens(stretch *tokenStretch, upto string, last b
 			request.Upto = ""
 		}
 		var answer admin.ImportedTokens
-		if err := m.api.call(admin.ImportTokens.For(), request, &answer); err != nil {
+		if err := m.call(admin.ImportTokens.For(), request, &answer); err != nil {
 			return err
 		}
 		if err := m.noteTokens(answer); err != nil {
@@ -410,6 +433,18 @@ func (m *doorkeeperImport) noteTokens(answer admin.ImportedTokens) error {
 	m.counts["tokens"]["added"] += answer.Added
 	m.counts["tokens"]["unchanged"] += answer.Unchanged
 	m.counts["tokens"]["ended"] += answer.Ended
+	return nil
+}
+
+// sendable refuses what no request can have.
+func sendable(thing any, most int) error {
+	text, err := json.Marshal(thing)
+	switch {
+	case err != nil:
+		return errors.New("a text in it is not UTF-8")
+	case len(text) > most:
+		return fmt.Errorf("it is larger than %d KiB", most>>10)
+	}
 	return nil
 }
 

@@ -14,6 +14,9 @@ import (
 // mappable are the members of a user that a column may give.
 var mappable = []string{"name", "username", "organisation", "role", "groups"}
 
+// maxChosen is how many bytes of a text that people choose are sent. It is more than any of them may have.
+const maxChosen = 1 << 10
+
 // Devise turns rows of the table of Devise into what the admin API imports.
 type Devise struct {
 	Table string
@@ -46,8 +49,20 @@ func (d Devise) User(row Row) (admin.UserToImport, error) {
 		ID: row.Text("id"), Email: row.Text("email"), Name: text("name"), Username: text("username"), Organisation: text("organisation"), Role: text("role"),
 		Status: string(store.UserActive),
 	}
+	for _, member := range mappable {
+		if d.Columns[member] != "" {
+			u.Mapped = append(u.Mapped, member)
+		}
+	}
+	if row.Has("encrypted_password") {
+		u.Mapped = append(u.Mapped, "password_hash")
+	}
 	if column := d.Columns["groups"]; column != "" {
-		u.Groups, u.SetGroups = row.List(column), true
+		u.Groups = row.List(column)
+	}
+	// A person chooses these, and must not keep the whole row from being imported. What is too long is still refused.
+	for _, text := range []*string{&u.Email, &u.Name, &u.Username} {
+		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxChosen)], "\ufffd")
 	}
 	confirmed, err := row.Time("confirmed_at")
 	if err != nil {

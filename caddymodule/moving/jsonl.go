@@ -68,7 +68,7 @@ func (d *dump) rewind(table string) (err error) {
 // rowOf reads a line. A number stays the text that it is, because an id may have more digits than a float holds.
 func rowOf(line []byte) (Row, error) {
 	var values map[string]jsontext.Value
-	if err := json.Unmarshal(line, &values); err != nil {
+	if err := json.Unmarshal(line, &values, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, err
 	}
 	row := make(Row, len(values))
@@ -100,13 +100,16 @@ func valueOf(value jsontext.Value) (any, error) {
 		return list, nil
 	default:
 		var v any
-		err := json.Unmarshal(value, &v)
+		err := json.Unmarshal(value, &v, jsontext.AllowInvalidUTF8(true))
 		return v, err
 	}
 }
 
 // IsWhole returns false.
 func (d *dump) IsWhole() bool { return false }
+
+// Name returns "".
+func (d *dump) Name() string { return "" }
 
 // Close closes the file.
 func (d *dump) Close() error {

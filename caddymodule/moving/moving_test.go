@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/mariadbtest"
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // filled are rows for both databases: more tokens than one page has, some with NULLs.
@@ -269,5 +270,33 @@ func TestDK22WhatATokenSays(t *testing.T) {
 				t.Errorf("%+v, %v", token, err)
 			}
 		})
+	}
+}
+
+// TestDK36ListsOfGroups: a column with groups as an array of PostgreSQL, a JSON array or names between commas → its elements; one with a comma stays
+// one, and NULL is none.
+func TestDK36ListsOfGroups(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{staff,"a b"}`: {"staff", "a b"}, `{"sales, north",b}`: {"sales, north", "b"}, `{NULL,null,"NULL",a}`: {"NULL", "a"}, `{"say \"hi\"","back\\slash"}`: {`say "hi"`, `back\slash`},
+		`{}`: nil, ``: nil, `["x, y","z"]`: {"x, y", "z"}, `a, b`: {"a", "b"},
+	} {
+		if got := (Row{"teams": text}).List("teams"); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestDK37TwoServicesAreTwoSources: databases that differ in host or name → sources of different names, which are ids.
+func TestDK37TwoServicesAreTwoSources(t *testing.T) {
+	names := make(map[string]bool)
+	for _, d := range [][2]string{{"a:5432", "api"}, {"b:5432", "api"}, {"a:5432", "Api 2"}, {"a:5432", strings.Repeat("é", 99)}} {
+		name := nameOf(d[0], d[1])
+		if err := store.ValidateID(name); err != nil || names[name] {
+			t.Errorf("%q: %q, %v", d, name, err)
+		}
+		names[name] = true
+	}
+	if nameOf("a:5432", "api") != nameOf("a:5432", "api") {
+		t.Error("a database has two names")
 	}
 }

@@ -17,6 +17,8 @@ type Source interface {
 	Page(ctx context.Context, table string, after Row) ([]Row, error)
 	// IsWhole reports whether a row that the source does not have was deleted. A file may be a part of what there is.
 	IsWhole() bool
+	// Name returns a name that no other source has; empty: a file does not say what it is of.
+	Name() string
 	Close() error
 }
 
@@ -126,12 +128,43 @@ func (r Row) List(column string) []string {
 	if strings.HasPrefix(text, "[") && json.Unmarshal([]byte(text), &list) == nil {
 		return list
 	}
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}")
+	if array, is := strings.CutPrefix(text, "{"); is {
+		return elements(strings.TrimSuffix(array, "}"))
+	}
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.Trim(strings.TrimSpace(name), `"`); name != "" {
 			list = append(list, name)
 		}
 	}
+	return list
+}
+
+// elements returns the elements of an array of PostgreSQL without its braces: one in quotation marks may have commas, and backslashes before
+// quotation marks and backslashes; NULL without them is none.
+func elements(array string) (list []string) {
+	var element strings.Builder
+	quoted, within := false, false
+	end := func() {
+		if text := element.String(); quoted || text != "" && !strings.EqualFold(text, "NULL") {
+			list = append(list, text)
+		}
+		element.Reset()
+		quoted = false
+	}
+	for i := 0; i < len(array); i++ {
+		switch c := array[i]; {
+		case c == '\\' && i+1 < len(array):
+			i++
+			element.WriteByte(array[i])
+		case c == '"':
+			within, quoted = !within, true
+		case c == ',' && !within:
+			end()
+		default:
+			element.WriteByte(c)
+		}
+	}
+	end()
 	return list
 }
 

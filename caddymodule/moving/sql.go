@@ -2,6 +2,7 @@ package moving
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -11,7 +12,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // database is a source in an SQL database.
@@ -19,17 +21,30 @@ type database struct {
 	db *sql.DB
 	// quote stands around names, and parameter for the argument of a query.
 	quote, parameter string
+	name             string // of the source
+}
+
+// nameOf returns a name for a database: the ids of two services are alike, and whoever took one for the other would mix up their people.
+func nameOf(host, database string) string {
+	sum := sha256.Sum256([]byte(host + "\x00" + database))
+	letters := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(database))
+	return fmt.Sprintf("%.32s-%x", letters, sum[:4])
 }
 
 // pageTimeout is how long a page may take.
 const pageTimeout = time.Minute
 
 func openPostgres(ctx context.Context, from string) (Source, error) {
-	db, err := sql.Open("pgx", from)
+	config, err := pgx.ParseConfig(from)
 	if err != nil {
 		return nil, errors.New("the URL of the source is malformed") // the driver's error may have the password
 	}
-	return opened(ctx, &database{db, `"`, "$1"})
+	return opened(ctx, &database{stdlib.OpenDB(*config), `"`, "$1", nameOf(fmt.Sprintf("%s:%d", config.Host, config.Port), config.Database)})
 }
 
 func openMySQL(ctx context.Context, from string) (Source, error) {
@@ -54,7 +69,7 @@ func openMySQL(ctx context.Context, from string) (Source, error) {
 	if err != nil {
 		return nil, errors.New("the URL of the source is malformed")
 	}
-	return opened(ctx, &database{sql.OpenDB(connector), "`", "?"})
+	return opened(ctx, &database{sql.OpenDB(connector), "`", "?", nameOf(config.Addr, config.DBName)})
 }
 
 func opened(ctx context.Context, d *database) (Source, error) {
@@ -84,7 +99,7 @@ func (d *database) Page(ctx context.Context, table string, after Row) ([]Row, er
 		}
 		where, args = " WHERE id > "+d.parameter, []any{key}
 	}
-	rows, err := tx.QueryContext(ctx, fmt.Sprintf("SELECT * FROM %s%s ORDER BY id LIMIT %d", d.name(table), where, PageRows), args...)
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf("SELECT * FROM %s%s ORDER BY id LIMIT %d", d.quoted(table), where, PageRows), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +107,8 @@ func (d *database) Page(ctx context.Context, table string, after Row) ([]Row, er
 	return scanRows(rows)
 }
 
-// name quotes the name of a table, with or without that of its schema.
-func (d *database) name(table string) string {
+// quoted quotes the name of a table, with or without that of its schema.
+func (d *database) quoted(table string) string {
 	parts := strings.Split(table, ".")
 	for i, part := range parts {
 		parts[i] = d.quote + strings.ReplaceAll(part, d.quote, d.quote+d.quote) + d.quote
@@ -127,6 +142,9 @@ func scanRows(rows *sql.Rows) ([]Row, error) {
 
 // IsWhole returns true.
 func (d *database) IsWhole() bool { return true }
+
+// Name returns a name made of those of the database and its host.
+func (d *database) Name() string { return d.name }
 
 // Close closes the connections.
 func (d *database) Close() error { return d.db.Close() }

@@ -151,7 +151,7 @@ func proves(client *store.Client, r Credential, now time.Time) bool {
 
 // learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. If it cannot be
 // stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much: it is counted as a failure
-// beforehand, and waits for a slot, as those of passwords are.
+// beforehand, and waits for a slot, as those of passwords are: one for each address, and as long as a known browser does.
 func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
 	if client.Disabled || client.SignsAssertions() {
 		return false, nil
@@ -163,7 +163,7 @@ func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Cl
 			return false, err
 		}
 	}
-	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID, Address: a.Address})
+	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID + "\x00" + a.Address, Address: a.Address, Known: true})
 	if err != nil {
 		forgive()
 		return false, err
