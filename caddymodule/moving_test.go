@@ -252,7 +252,7 @@ func TestDK11RowsThatAreNotBroughtOver(t *testing.T) {
 	}
 	from := dumped(t, lines...)
 	want := []string{
-		`applications 2 (\"Oob\"): added: brought over disabled: redirect URI "urn:ietf:wg:oauth:2.0:oob"`, `applications 3 (\"Unknown\"): refused: unknown scope`,
+		`applications 2 ("Oob"): added: brought over disabled: redirect URI "urn:ietf:wg:oauth:2.0:oob"`, `applications 3 ("Unknown"): refused: unknown scope`,
 		"applications 4 (\"Conf\"): unchanged: it is declared", "people 2 (\"ada@example.com \"): refused: adding user: another user has the e-mail address", "people 3 (\"none\"): refused: ",
 		"people 4 (\"four@example.com\"): added: has no password", "people 5 (\"another@example.com\"): refused: the id is in use here by one that did not come",
 		"people 6 (\"six@example.com\"): added: locked there", "people 7 (\"seven@example.com\"): added: brought over disabled: the address was never confirmed",
