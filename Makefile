@@ -71,14 +71,16 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	exit $$failed
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen, with the
-# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
+# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1. Without CRASH_VERBOSE it prints nothing but
+# what failed.
 CRASH_KILLS ?= 200
+CRASH_VERBOSE ?= -v
 crash:
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
 	go test -vet=off -tags failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
+		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h $(CRASH_VERBOSE) -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json

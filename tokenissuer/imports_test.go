@@ -55,6 +55,7 @@ var rooms = []room{
 	{name: "internal/fairqueue"},
 	{name: "tokenissuer", without: core},
 	{name: "tokenissuer/oauth", without: core},
+	{name: "tokenissuer/tracing", others: []string{"go.opentelemetry.io/otel"}, without: core},
 	{name: "tokenissuer/strictjson", others: []string{jsonv2}, without: core},
 	{name: "tokenissuer/words", others: []string{jsonv2, "golang.org/x/text/language"}, without: core},
 	{name: "tokenissuer/passwords", others: []string{"golang.org/x/crypto/argon2", "golang.org/x/crypto/bcrypt", "golang.org/x/crypto/scrypt", "golang.org/x/text/unicode/norm"}, without: core},
