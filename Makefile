@@ -25,6 +25,33 @@ package-try: build
 	packaging/deb caddy $$(dpkg --print-architecture) 0.1.0~1 dist/later
 	packaging/try dist/first/*.deb dist/later/*.deb
 
+# The container image of ./caddy in dist/, without a daemon: see packaging/Dockerfile. image-try runs it, with root.
+IMAGE_TAG = $(subst +,-,$(VERSION))
+.PHONY: image image-try
+image: build
+	rm -rf dist/image
+	packaging/rootfs caddy dist/image
+	go run -C tools/release ./image -dockerfile $(CURDIR)/packaging/Dockerfile -root $(CURDIR)/dist/image -arch $$(go env GOARCH) \
+		-version '$(VERSION)' -epoch $$(git log -1 --format=%ct) -name 'gatehouse:$(IMAGE_TAG)' -o $(CURDIR)/dist/gatehouse_image.tar
+image-try: image
+	packaging/try-image dist/gatehouse_image.tar
+
+# packaging/kubernetes.yaml, from the Helm chart; and the checks of both. helm is large: its first build takes minutes.
+HELM = go tool -modfile=tools/release/go.mod helm
+.PHONY: chart chart-check
+chart:
+	{ echo '# Gatehouse on Kubernetes, without Helm: the chart in packaging/chart with packaging/kubernetes-values.yaml. Do not edit: make chart.'; \
+		$(HELM) template gatehouse packaging/chart --values packaging/kubernetes-values.yaml; } >packaging/kubernetes.yaml.new
+	mv packaging/kubernetes.yaml.new packaging/kubernetes.yaml
+chart-check:
+	go -C tools/release test -vet=off -count=1 ./...
+
+# All that a release has, in dist/release, with SHA256SUMS, after the checks that .ci/run leaves out. It needs root, and a Debian mirror.
+.PHONY: release
+release: chart-check package-try image-try
+	rm -rf dist/release
+	packaging/release '$(VERSION)' dist/release
+
 # Most tests, in less than a minute: no root, no PostgreSQL (-short leaves out what would start it), no browser, no network. Left out by name are
 # those that need Chromium, Node or nginx, a store that waits for its disk, and the rows of sign-in, faults, keys and tokens for members, which
 # wait, hash many passwords or flood a gate. They are for `make test`.
@@ -71,14 +98,16 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	exit $$failed
 
 # Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen, with the
-# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1
+# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1. Without CRASH_VERBOSE it prints nothing but
+# what failed.
 CRASH_KILLS ?= 200
+CRASH_VERBOSE ?= -v
 crash:
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
 	go test -vet=off -tags failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
+		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h $(CRASH_VERBOSE) -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 $(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json
@@ -120,6 +149,20 @@ threats:
 .PHONY: openapi
 openapi:
 	go run ./internal/openapi
+
+# Signs in to applications of docs/guides by the code of their makers: Miniflux, Gitea, GitLab, Vault and the Kubernetes API server. They
+# are a module of their own, which takes minutes to build the first time.
+.PHONY: guides
+guides: build
+	.ci/need-postgres
+	.ci/need puma puma
+	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
+	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
+
+# The documentation as a site in dist/site: static files, with a search that needs no server.
+.PHONY: site
+site:
+	go run ./internal/site
 
 lint:
 	$(GOLANGCI_LINT) run --build-tags failpoint

@@ -4,6 +4,8 @@
 #   ./xcaddy.sh               build
 #   ./xcaddy.sh run [args]    build, then ./caddy run --config Caddyfile.example [args]
 #
+# OUTPUT names another file than ./caddy, and GOARCH another processor.
+#
 # It needs Go, and the network once, for the dependencies. The versions of Caddy
 # and of xcaddy stand in go.mod and tools/xcaddy/go.mod, and nowhere else.
 set -euo pipefail
@@ -15,6 +17,8 @@ build | run) ;;
 	exit 2
 	;;
 esac
+
+output=$(realpath -m -- "${OUTPUT:-$(dirname -- "${BASH_SOURCE[0]}")/caddy}")
 
 # Everything below is relative to the checkout, wherever the caller stands.
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
@@ -60,11 +64,11 @@ export XCADDY_GO_BUILD_FLAGS
 if [[ "$(xcaddy version 2>/dev/null) " == "$xcaddy_version "* ]]; then
 	xcaddy=(xcaddy)
 else
-	xcaddy=(go tool -modfile=tools/xcaddy/go.mod xcaddy)
+	xcaddy=("$(env -u GOOS -u GOARCH go tool -modfile=tools/xcaddy/go.mod -n xcaddy)") # for this machine, whatever it builds for
 fi
-"${xcaddy[@]}" build "$caddy_version" --output ./caddy \
+"${xcaddy[@]}" build "$caddy_version" --output "$output" \
 	--with "$module/caddymodule" --replace "$module=$PWD"
 
 if [[ "${1-}" == run ]]; then
-	exec ./caddy run --config Caddyfile.example "${@:2}"
+	exec "$output" run --config Caddyfile.example "${@:2}"
 fi

@@ -82,25 +82,12 @@ type auditFunction struct {
 
 func auditEvents(t *testing.T) map[string]token.Position {
 	s := &auditScan{t: t, files: token.NewFileSet(), sinks: make(map[string]int), events: make(map[string]token.Position)}
-	for _, root := range []string{".", "../tokenissuer"} {
-		check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() && entry.Name() == "testdata" {
-				return fs.SkipDir
+	for _, parsed := range productFiles(t, s.files) {
+		for _, decl := range parsed.file.Decls {
+			if function, ok := decl.(*ast.FuncDecl); ok && function.Body != nil {
+				s.functions = append(s.functions, auditFunction{filepath.Dir(parsed.path), function})
 			}
-			if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return nil
-			}
-			file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			for _, decl := range file.Decls {
-				if function, ok := decl.(*ast.FuncDecl); ok && function.Body != nil {
-					s.functions = append(s.functions, auditFunction{filepath.Dir(path), function})
-				}
-			}
-			return nil
-		}))
+		}
 	}
 	for known := -1; known != len(s.sinks); { // until a pass finds no further sinks
 		known = len(s.sinks)
@@ -117,6 +104,34 @@ func auditEvents(t *testing.T) map[string]token.Position {
 	}
 	s.declared()
 	return s.events
+}
+
+// productFile is a file of the product's code.
+type productFile struct {
+	path string
+	file *ast.File
+}
+
+// productFiles parses the code of the product, without its tests.
+func productFiles(t *testing.T, files *token.FileSet) (all []productFile) {
+	t.Helper()
+	for _, root := range []string{".", "../tokenissuer"} {
+		check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() && entry.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			all = append(all, productFile{path, file})
+			return nil
+		}))
+	}
+	return all
 }
 
 // messageOf returns the index of the argument that is the message of an audit line, or -1 if the call writes none.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-auth/gatehouse/internal/issuertest"
 )
 
 // applicationsConsole is a console with an issuer that is an OpenID provider, and a declared client.
@@ -160,6 +162,56 @@ func TestO24ApplicationsInTheConsole(t *testing.T) {
 		}
 	})
 
+	t.Run("lifetimes, exchange, keys", func(t *testing.T) {
+		if p := s.sends(v, "/applications/add?kind=service", "name", "Batch", "id", "batch"); p.status != http.StatusOK {
+			t.Fatalf("%d %.2000s", p.status, p.body)
+		} else {
+			secret = copiedText(t, p, "Secret")
+		}
+		const path = "/applications/edit?id=batch"
+		expires := func() string {
+			return strings.TrimPrefix(regexp.MustCompile(`"expires_in":\d+`).FindString(s.tokenAt(v, credentials("batch", secret)).body), `"expires_in":`)
+		}
+		for _, step := range []struct {
+			name, value, expires, shown string
+			status                      int
+		}{
+			{"tokens", "client_credentials=10m\nrefresh=2h", "600", "client_credentials 10m0s", http.StatusSeeOther},
+			{"tokens", "refresh=3h", "7200", "refresh 3h0m0s", http.StatusSeeOther}, // what is not there any more is reset
+			{"tokens", "client_credentials", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "client_credentials=99999d", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "sessions=1h", "7200", "refresh 3h0m0s", http.StatusBadRequest},
+			{"tokens", "", "7200", "", http.StatusSeeOther},
+			{"may_exchange", "reports billing from shop scopes public\narchive", "7200", "reports billing from shop scopes public", http.StatusSeeOther},
+			{"may_exchange", "from shop", "7200", "archive", http.StatusBadRequest},
+		} {
+			p := s.sends(v, path, step.name, step.value)
+			shown, got := s.ok("client", "show", "batch"), expires()
+			if p.status != step.status || got != step.expires || !strings.Contains(strings.Join(strings.Fields(shown), " "), step.shown) || step.value == "" && strings.Contains(shown, "refresh  ") {
+				t.Errorf("%s %q: %d, expires in %s: %.1500s\n%s", step.name, step.value, p.status, got, p.body, shown)
+			}
+			if step.status == http.StatusBadRequest && step.name == "tokens" && (!strings.Contains(p.body, `-fault" class="notice error"`) || strings.Contains(p.body, "json:")) {
+				t.Errorf("%s %q is no fault at its field: %.3000s", step.name, step.value, p.body)
+			}
+			if again := s.sends(v, path); step.status == http.StatusSeeOther && (again.status != http.StatusSeeOther || s.ok("client", "show", "batch") != shown) {
+				t.Errorf("%s %q, sent again: %d, %s", step.name, step.value, again.status, s.ok("client", "show", "batch"))
+			}
+		}
+		set := keySetOf(t, &forger{key: issuertest.NewSignerOf("", "ES256").Private, kid: "batch-1", alg: "ES256"})
+		for _, wrong := range []string{"{", "[]", `"text"`, `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`} {
+			if p := s.sends(v, path, "jwks", wrong); p.status != http.StatusBadRequest || expires() != "7200" {
+				t.Errorf("jwks %s: %d %.1500s", wrong, p.status, p.body)
+			}
+		}
+		p := s.sends(v, path, "jwks", strings.ReplaceAll(set, ",", ",\r\n"))
+		if got := s.tokenAt(v, credentials("batch", secret)); p.status != http.StatusSeeOther || got.status != http.StatusUnauthorized {
+			t.Errorf("with keys: %d, and with its secret %d: %.1500s", p.status, got.status, p.body)
+		}
+		if p := s.page(v, "/applications/application?id=batch"); !strings.Contains(p.body, "batch-1") || !strings.Contains(p.body, "private_key_jwt") || strings.Contains(p.body, "rotate_secret") {
+			t.Errorf("shown with keys: %d %.3000s", p.status, p.body)
+		}
+	})
+
 	t.Run("hostile", func(t *testing.T) {
 		for _, id := range []string{"../users", "a/b?c=d&e#f", strings.Repeat("x", 255), "\u202eevil", `"><script>alert(1)</script>`} {
 			p := s.sends(v, "/applications/add?kind=service", "name", id[:min(len(id), 250)]+"'\"<i>", "id", id)
@@ -197,6 +249,15 @@ func TestO24ApplicationsInTheConsole(t *testing.T) {
 			t.Fatalf("%d %.3000s", p.status, p.body)
 		}
 		jti := regexp.MustCompile(`/tokens/act\?do=revoke_token[^"]*`).FindString(html.UnescapeString(p.body))
+		if strings.Contains(p.body, "revoke_user") || strings.Contains(p.body, "/people/person?id=fixed") {
+			t.Errorf("a person is shown of a token of a service: %.3000s", p.body)
+		}
+		if p := s.sends(v, "/tokens/revoke", "do", "revoke_token", "id", token); p.status != http.StatusBadRequest || p.header.Get("Location") != "" || strings.Contains(p.body, token) {
+			t.Errorf("a token as its id: %d %v %.3000s", p.status, p.header, p.body)
+		}
+		if p := s.sends(v, "/tokens/revoke", "do", "revoke_user", "id", " u-ada "); p.header.Get("Location") != "/oauth/admin/tokens/act?do=revoke_user&id=u-ada" {
+			t.Errorf("by an id: %d %v", p.status, p.header)
+		}
 		if p := s.sends(v, jti); p.status != http.StatusSeeOther {
 			t.Errorf("revoking: %d %.2000s", p.status, p.body)
 		}

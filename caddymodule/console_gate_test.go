@@ -68,6 +68,18 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 		}
 	}
 	edit := linkIn(t, why, "/oauth/admin/people/edit?id=u-ada")
+	for path, status := range map[string]int{"/audit?user=nobody@acme.example": http.StatusNotFound, "/audit?since=yesterday": http.StatusBadRequest, "/sessions?user=nobody@acme.example": http.StatusNotFound} {
+		_, typed, _ := strings.Cut(path, "=")
+		if body := s.opens(olga, status, path); !strings.Contains(body, `value="`+typed+`"`) || !strings.Contains(body, `class="notice error"`) {
+			t.Errorf("%s loses its form: %.3000s", path, body)
+		}
+	}
+	if body := s.opens(olga, http.StatusOK, "/audit?user=u-ada"); strings.Contains(body, "id=gatehouse") {
+		t.Errorf("a link to the issuer's own client: %.3000s", body)
+	}
+	if body := s.opens(olga, http.StatusOK, "/people/person?id=u-olga"); strings.Contains(body, "do=disable") || strings.Contains(body, "do=remove&") {
+		t.Errorf("an operator is offered to end herself: %.3000s", body)
+	}
 	_, fields := formIn(t, page{body: s.opens(olga, http.StatusOK, edit)})
 	for name, value := range map[string]string{"role": "member", "organisation": "acme", "groups": "engineering\nwriters"} {
 		fields.Set(name, value)

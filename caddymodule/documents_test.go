@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +87,7 @@ func TestV4PrintedCaddyfiles(t *testing.T) {
 			if aligned := alignment.ReplaceAllString(p.text, "$1 "); strings.HasPrefix(p.text, "{") && string(caddyfile.Format([]byte(p.text))) != aligned {
 				t.Errorf("format this:\n%s", p.text)
 			}
-			text := strings.NewReplacer("/run/secrets/kek", key, "ca            /etc/ssl/certs/company-ca.pem", "", "logo /etc/gatehouse/logo.svg", "", "languages /etc/gatehouse/languages", "").Replace(text)
+			text := strings.NewReplacer("/run/secrets/kek", key, "/run/credentials/gatehouse.service/kek", key, "ca            /etc/ssl/certs/company-ca.pem", "", "logo /etc/gatehouse/logo.svg", "", "languages /etc/gatehouse/languages", "").Replace(text)
 			for _, warning := range warnedOf(t, text, env...) {
 				if !strings.Contains(warning, "signing keys are stored in the clear") && !strings.Contains(warning, "oauth_server") {
 					t.Error(warning)
@@ -101,43 +100,7 @@ func TestV4PrintedCaddyfiles(t *testing.T) {
 	}
 }
 
-var (
-	fenced      = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
-	heading     = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	pageLink    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
-	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-)
-
-// TestDocumentedLinks checks that each link between pages leads to an existing file and heading.
-func TestDocumentedLinks(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
-	check(t, err)
-	texts, anchors := map[string]string{}, map[string]bool{}
-	guides, err := filepath.Glob("../docs/guides/*.md")
-	check(t, err)
-	for _, path := range append(slices.Concat(pages, guides), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
-		text, err := os.ReadFile(path)
-		check(t, err)
-		texts[path] = fenced.ReplaceAllString(string(text), "")
-		for _, h := range heading.FindAllStringSubmatch(texts[path], -1) {
-			anchors[path+"#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
-		}
-	}
-	for path, text := range texts {
-		for _, link := range pageLink.FindAllStringSubmatch(text, -1) {
-			target := path
-			if link[1] != "" {
-				target = filepath.Join(filepath.Dir(path), link[1])
-			}
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s links to %s: %v", path, link[0], err)
-			}
-			if link[2] != "" && !anchors[target+"#"+link[2]] {
-				t.Errorf("%s links to %s: there is no such heading", path, link[0])
-			}
-		}
-	}
-}
+var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 
 var tableRule = regexp.MustCompile(`^\|[-: |]+$`)
 

@@ -78,10 +78,7 @@ func newGuide(g *gatehouse, name, addr, url, lifetime string) *guide {
 	if !found {
 		t.Fatalf("%s: the console block begins with something else", name)
 	}
-	var args []string
-	for _, word := range regexp.MustCompile(`"[^"]*"|[^\s\\]+`).FindAllString(command, -1) {
-		args = append(args, strings.Trim(word, `"`))
-	}
+	args := wordsOf(command)
 	if lifetime != "" {
 		args = append(args, "--lifetime", "authorization_code="+lifetime)
 	}
@@ -91,6 +88,36 @@ func newGuide(g *gatehouse, name, addr, url, lifetime string) *guide {
 		p.env = append(p.env, "CLIENT_SECRET="+printed(t, out, "client_secret"))
 	}
 	return p
+}
+
+// wordsOf splits a command of a page as a shell would.
+func wordsOf(command string) (words []string) {
+	for _, word := range regexp.MustCompile(`"[^"]*"|[^\s\\]+`).FindAllString(command, -1) {
+		words = append(words, strings.Trim(word, `"`))
+	}
+	return words
+}
+
+// TestDocumentedRegistrations checks that a running Caddy accepts each `client add` of the guides, without a warning.
+func TestDocumentedRegistrations(t *testing.T) {
+	g := startGatehouse(t, "{\n\tadmin ADMIN\n\tlog {\n\t\toutput file LOG\n\t}\n\toauth {\n\t\tissuer http://ADDR\n\t\topenid\n\t\tstore memory\n\t}\n}\n\nhttp://ADDR {\n\toauth_server\n}\n")
+	pages, err := filepath.Glob("../docs/guides/*.md")
+	check(t, err)
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		check(t, err)
+		for _, command := range regexp.MustCompile(`(?m)^ *\$ caddy oauth (client add (?:.*\\\n)*.*)$`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			out, err := g.run("", append(wordsOf(command[1]), "--json")...)
+			if err != nil || strings.Contains(out, `"warning"`) {
+				t.Errorf("%s: %s: %v\n%s", filepath.Base(page), command[1], err, out)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d registrations were found: is the pattern still right?", found)
+	}
 }
 
 // block returns the first code block of a language.

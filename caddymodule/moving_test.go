@@ -452,7 +452,7 @@ func TestDK28AConnectionThatIsLost(t *testing.T) {
 		_, err := g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "lost")
 		return err
 	}
-	if err := imports(pgtest.Via(d.dsn, breaking(t, d.dsn, 200<<10))); err == nil || !strings.Contains(err.Error(), "the same command goes on") {
+	if err := imports(pgtest.Via(d.dsn, breaking(t, d.dsn, 200*moving.PageRows))); err == nil || !strings.Contains(err.Error(), "the same command goes on") {
 		t.Fatalf("a lost connection: %v", err)
 	}
 	if tokens, families := rowsIn(t, g, "imported_tokens"), rowsIn(t, g, "families"); tokens == 0 || tokens >= rows || tokens%moving.PageRows != 0 || families != tokens {

@@ -36,7 +36,7 @@ func newTarget(s *service, o *others, g *guarded, m *mailer) *admin.Target {
 	if s.issues() {
 		origins = []string{s.issuer.URL}
 		t.LogoutsToPrivate = s.settings.LogoutsToPrivate
-		t.Metadata, t.DiscoveryURL = s.handler.Metadata(), endpoint.DiscoveryURL(s.issuer.URL)
+		t.Metadata, t.DiscoveryURL = s.handler.Metadata(), endpoint.DiscoveryURL(s.issuer.URL, s.settings.Issuer.OpenID)
 	}
 	for _, p := range o.providers {
 		t.Providers = append(t.Providers, p.target(origins))

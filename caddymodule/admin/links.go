@@ -44,7 +44,8 @@ type linkRequest struct {
 
 var errNoPasswords = store.InvalidInput(errors.New("people sign in without passwords of ours: there is none to set"))
 
-var errInvitedExists = store.InvalidInput(errors.New("the user exists: change it with `caddy oauth user update`, and invite it without further members"))
+// ErrInvitedExists is the error of an invitation with members for a user who exists.
+var ErrInvitedExists = store.InvalidInput(errors.New("the user exists: change it with `caddy oauth user update`, and invite it without further members"))
 
 // inviteUser makes a link with which a user sets the first password. It is mailed if there is mail. The member user of the request is the
 // user's id or address. If no user has the address, the user is added first, with the other members.
@@ -71,7 +72,7 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 		}
 		user, err = t.addUser(r, p)
 	} else if err == nil && len(p) > 0 {
-		err = errInvitedExists
+		err = ErrInvitedExists
 	}
 	if err != nil {
 		return 0, nil, err

@@ -65,9 +65,11 @@ func memberRequest(cmd *cobra.Command, t reflect.Type, prefix string) (map[strin
 		var err error
 		switch {
 		case m.Type == lifetimesType:
-			request[m.Name], err = lifetimes(name, listFlag(cmd, name))
+			if request[m.Name], err = store.LifetimesPatch(listFlag(cmd, name)); err != nil {
+				err = fmt.Errorf("--%s %w", name, err)
+			}
 		case m.Type == exchangeType:
-			request[m.Name] = exchangeRules(listFlag(cmd, name))
+			request[m.Name] = store.ParseExchangeRules(listFlag(cmd, name))
 		case m.Type == keySetType:
 			file, _ := flags.GetString(name)
 			request[m.Name], err = keySet(file)
@@ -85,28 +87,6 @@ func memberRequest(cmd *cobra.Command, t reflect.Type, prefix string) (map[strin
 		}
 	}
 	return request, nil
-}
-
-// lifetimes are those of a flag; without any the thing has none of its own.
-func lifetimes(flag string, given []string) (any, error) {
-	if len(given) == 0 {
-		return nil, nil
-	}
-	object := make(map[string]any)
-	for _, text := range given {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, fmt.Errorf("--%s %q: write it as client_credentials=10m", flag, text)
-		}
-		object[name] = value
-		switch value {
-		case "":
-			object[name] = nil
-		case "true", "false": // of refresh_grace_same_address
-			object[name] = value == "true"
-		}
-	}
-	return object, nil
 }
 
 // keySet reads a key set from its file. No file takes the keys away.
@@ -163,7 +143,7 @@ func memberTexts(value reflect.Value) (texts []string) {
 	case reflect.Slice:
 		if value.Type() == exchangeType {
 			for i := range value.Len() {
-				texts = append(texts, exchangeText(value.Index(i).Interface().(store.ExchangeRule)))
+				texts = append(texts, value.Index(i).Interface().(store.ExchangeRule).String())
 			}
 			return texts
 		}

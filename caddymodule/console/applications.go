@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -212,8 +213,11 @@ var applicationActions = map[string]action{
 // applicationMembers are the members of clients that are shown and edited.
 var applicationMembers = []string{
 	"name", "redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "cors_origins", "grants", "scopes", "first_party", "pkce",
-	"id_token_signed_response_alg", "jwks_uri",
+	"id_token_signed_response_alg", "jwks_uri", "jwks", "may_exchange", "tokens",
 }
+
+// confidentialMembers are those that public clients cannot have.
+var confidentialMembers = []string{"pkce", "jwks_uri", "jwks", "may_exchange"}
 
 // editApplication changes the members of a client.
 func editApplication(v *visit) (*form, error) {
@@ -226,7 +230,7 @@ func editApplication(v *visit) (*form, error) {
 	}
 	names := slices.Clone(applicationMembers)
 	if c.IsPublic() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "pkce" || name == "jwks_uri" })
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(confidentialMembers, name) })
 	}
 	fields := v.memberFields(&c.Client, names...)
 	for i := range fields {
@@ -243,7 +247,11 @@ func editApplication(v *visit) (*form, error) {
 	return &form{
 		sheet: sheet{title: "console.application.edit", about: titleOf(&c)}, cancel: to("/applications/application", "id", c.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
-			if p := patchOf(&c.Client, values, names...); len(p) > 0 {
+			p, err := patchOf(&c.Client, values, names...)
+			if err != nil {
+				return result{}, err
+			}
+			if len(p) > 0 {
 				if _, err := v.ask(admin.Ask{Route: admin.UpdateClient, IDs: []string{c.ID}, Body: p, Version: values.Get("version")}); err != nil {
 					return result{}, faultOf(err, c.Client, p, names)
 				}
@@ -268,13 +276,23 @@ func choicesOf(present string, values ...string) (choices []pages.Choice) {
 // faultOf returns the error of a refused change of a client as one of the field whose value alone is wrong, if there is one.
 func faultOf(refused error, c store.Client, p store.Patch, names []string) error {
 	var r *admin.Refusal
-	if !errors.As(refused, &r) || r.Status != http.StatusBadRequest || p.Apply(&c) != nil {
+	if !errors.As(refused, &r) || r.Status != http.StatusBadRequest {
 		return refused
 	}
 	for _, name := range names {
+		if err := p.Only(name).Apply(&c); err != nil {
+			return &fieldFault{name, pages.Phrase{Text: strings.TrimPrefix(err.Error(), name+": ")}}
+		}
+	}
+	for _, name := range names {
 		err := c.ValidateMember(name)
-		if name == "redirect_uris" {
+		switch name {
+		case "redirect_uris":
 			err = errors.Join(err, c.CheckPlainHTTP())
+		case "jwks", "jwks_uri":
+			err = c.ClientKeys.Validate()
+		case "tokens":
+			err = c.Lifetimes.Validate()
 		}
 		if err != nil && p.Has(name) {
 			return &fieldFault{name, pages.Phrase{Text: err.Error()}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // auditFilters are the filters of the audit log, in the order of their fields. Operators of one organisation have only those of a person.
@@ -151,7 +152,11 @@ func whoOf(v *visit, l *auditLine) []pages.Cell {
 
 // whereOf returns the application and the address of an event.
 func whereOf(v *visit, l *auditLine) (where []pages.Cell) {
-	if client := l.take("client_id"); client != "" {
+	switch client := l.take("client_id"); client {
+	case "":
+	case store.BuiltInClientID: // of the issuer's own pages
+		where = append(where, text(client))
+	default:
 		where = append(where, linkTo(v, client, "/applications/application", client))
 	}
 	if place := l.take("host") + l.take("path"); place != "" {

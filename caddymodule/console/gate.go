@@ -109,8 +109,10 @@ func listRefusals(v *visit) (sheet, error) {
 	asked.Del("kind")
 	search := auditForm(v, "/gate/refusals", []string{"user", "host", "reason"}, query)
 	ofAll := pages.Say("console.any")
+	var words []pages.Phrase
 	if query.Get("user") == "" {
 		kind, ofAll = cmp.Or(kind, refusalKinds[0].name), pages.Phrase{}
+		words = []pages.Phrase{pages.Say("console.refusals.kinds")}
 	}
 	choices := []pages.Choice{}
 	if !ofAll.IsEmpty() {
@@ -123,7 +125,7 @@ func listRefusals(v *visit) (sheet, error) {
 		}
 	}
 	search.Fields = append(search.Fields, pages.ConsoleField{Name: "kind", Kind: "choice", Label: pages.Say("console.refusals.kind"), Choices: choices})
-	s.blocks = []pages.Block{{Form: search}}
+	s.blocks = []pages.Block{{Form: search, Words: words}}
 	if !v.operator.everywhere && query.Get("user") == "" {
 		s.blocks[0].Words = []pages.Phrase{pages.Say("console.audit.of_person")}
 		return s, nil

@@ -129,6 +129,10 @@ func (v *visit) serve() error {
 		return found.file(v)
 	}
 	page, err := found.read(v)
+	if refused := (*admin.Refusal)(nil); len(page.blocks) > 0 && errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
+		page.notices = append(page.notices, pages.ConsoleNotice{Phrase: pages.Phrase{Text: refused.Error()}, Failed: true})
+		return v.show(refused.Status, page) // a search with what was typed, to be mended
+	}
 	if err != nil {
 		return err
 	}

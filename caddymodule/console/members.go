@@ -15,6 +15,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
+// The types whose fields are not what their kinds would make them.
+var (
+	lifetimesType = reflect.TypeFor[store.Lifetimes]()
+	exchangeType  = reflect.TypeFor[[]store.ExchangeRule]()
+	keySetType    = reflect.TypeFor[store.KeySet]()
+)
+
 // memberFields returns a field for each of the named members of a thing, with the values that it has.
 func (v *visit) memberFields(thing any, names ...string) (fields []pages.ConsoleField) {
 	for _, m := range membersOf(thing, names) {
@@ -22,21 +29,16 @@ func (v *visit) memberFields(thing any, names ...string) (fields []pages.Console
 		if help := field.Label.Key + ".help"; v.has(help) {
 			field.Help = pages.Say(help)
 		}
-		value := m.Value(thing)
-		switch m.Type.Kind() {
-		case reflect.Slice:
-			field.Kind = "lines"
-			var lines []string
-			for i := range value.Len() {
-				lines = append(lines, fmt.Sprint(value.Index(i)))
-			}
-			field.Value = strings.Join(lines, "\n")
-		case reflect.Bool:
+		switch value := m.Value(thing); {
+		case m.Type == lifetimesType, m.Type.Kind() == reflect.Slice:
+			field.Kind, field.Value = "lines", strings.Join(linesIn(value), "\n")
+		case m.Type.Kind() == reflect.Bool:
 			field.Kind, field.Value, field.Checked = "check", "yes", value.IsValid() && value.Bool()
-		default:
-			if value.IsValid() {
-				field.Value = value.String()
-			}
+		case value.IsValid():
+			field.Value = value.String()
+		}
+		if m.Type == keySetType {
+			field.Kind = "lines"
 		}
 		fields = append(fields, field)
 	}
@@ -54,42 +56,78 @@ func membersOf(thing any, names []string) (members []store.Member) {
 	return members
 }
 
+// linesIn returns the values of a member that has several, a line each.
+func linesIn(value reflect.Value) (lines []string) {
+	switch {
+	case !value.IsValid():
+		return nil
+	case value.Type() == lifetimesType:
+		return value.Interface().(store.Lifetimes).Lines()
+	}
+	for i := range value.Len() {
+		lines = append(lines, fmt.Sprint(value.Index(i)))
+	}
+	return lines
+}
+
 // patchOf returns the changes of a thing that the values of its fields make. An empty value resets a member.
-func patchOf(thing any, values url.Values, names ...string) store.Patch {
+func patchOf(thing any, values url.Values, names ...string) (store.Patch, error) {
 	p := make(store.Patch)
 	for _, m := range membersOf(thing, names) {
-		var typed any
-		switch value := m.Value(thing); m.Type.Kind() {
-		case reflect.Slice:
-			lines := linesOf(values.Get(m.Name))
-			var now []string
-			for i := range value.Len() {
-				now = append(now, fmt.Sprint(value.Index(i)))
-			}
-			if slices.Equal(lines, now) {
-				continue
-			}
-			if len(lines) > 0 {
-				typed = lines
-			}
-		case reflect.Bool:
-			is := values.Get(m.Name) != ""
-			if is == (value.IsValid() && value.Bool()) {
-				continue
-			}
-			typed = is
-		default:
-			t := strings.TrimSpace(values.Get(m.Name))
-			if value.IsValid() && t == value.String() || !value.IsValid() && t == "" {
-				continue
-			}
-			if t != "" {
-				typed = t
-			}
+		change, changed, err := changeOf(m, m.Value(thing), values.Get(m.Name))
+		switch {
+		case err != nil:
+			return nil, &fieldFault{m.Name, pages.Phrase{Text: err.Error()}}
+		case changed:
+			p[m.Name], _ = json.Marshal(change, jsontext.AllowInvalidUTF8(true)) // the reader refuses it
 		}
-		p[m.Name], _ = json.Marshal(typed, jsontext.AllowInvalidUTF8(true)) // the reader refuses it
 	}
-	return p
+	return p, nil
+}
+
+// changeOf returns what the text of a member's field changes its value to; nil resets it.
+func changeOf(m store.Member, value reflect.Value, text string) (change any, changed bool, err error) {
+	switch {
+	case m.Type == lifetimesType, m.Type.Kind() == reflect.Slice:
+		lines, now := linesOf(text), linesIn(value)
+		switch {
+		case slices.Equal(lines, now):
+			return nil, false, nil
+		case len(lines) == 0:
+			return nil, true, nil
+		case m.Type == exchangeType:
+			return store.ParseExchangeRules(lines), true, nil
+		case m.Type == lifetimesType:
+			change, err = store.LifetimesPatch(append(emptied(now), lines...))
+			return change, true, err
+		}
+		return lines, true, nil
+	case m.Type.Kind() == reflect.Bool:
+		is := text != ""
+		return is, is != (value.IsValid() && value.Bool()), nil
+	}
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+	now := ""
+	if value.IsValid() {
+		now = strings.TrimSpace(value.String())
+	}
+	changed = text != now
+	switch {
+	case text == "":
+		return nil, changed, nil
+	case m.Type == keySetType && jsontext.Value(text).IsValid():
+		return jsontext.Value(text), changed, nil
+	}
+	return text, changed, nil
+}
+
+// emptied returns lines of NAME=VALUE without their values, which reset what the lines that follow do not set again.
+func emptied(lines []string) (names []string) {
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, "=")
+		names = append(names, name+"=")
+	}
+	return names
 }
 
 // linesOf returns the lines of a text that say something.

@@ -71,7 +71,10 @@ func newApplication(v *visit) (*form, error) {
 		cancel: to("/applications/new"), fields: fields, submit: pages.Say("console.people.add"),
 	}
 	f.send = func(values url.Values) (result, error) {
-		p := patchOf(new(store.Client), values, names...)
+		p, err := patchOf(new(store.Client), values, names...)
+		if err != nil {
+			return result{}, err
+		}
 		if slices.Contains(names, "redirect_uris") && !p.Has("redirect_uris") {
 			return result{}, &fieldFault{"redirect_uris", pages.Say("console.application.redirect_missing")}
 		}

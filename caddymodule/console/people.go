@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -164,11 +165,12 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 	act := func(name string, danger bool) {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
 	}
+	others := u.ID != v.operator.UserID // nobody may take the own way in
 	changeable := u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
 	if changeable {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.edit"), URL: to("/people/edit", "id", u.ID)})
 	}
-	if changeable && !u.Service && v.operator.Target.Registry.Links != nil && (v.operator.everywhere || v.operator.mails()) {
+	if changeable && others && !u.Service && v.operator.Target.Registry.Links != nil && (v.operator.everywhere || v.operator.mails()) {
 		if u.HasPassword {
 			act("recover", false)
 		} else {
@@ -176,7 +178,7 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 		}
 	}
 	act("end_sessions", false)
-	if changeable {
+	if changeable && others {
 		switch cmp.Or(u.Status, store.UserActive) {
 		case store.UserActive:
 			act("disable", true)
@@ -351,7 +353,10 @@ func newPerson(v *visit) (*form, error) {
 	}
 	f.blocks = []pages.Block{{Words: []pages.Phrase{pages.Say(key)}}}
 	f.send = func(values url.Values) (result, error) {
-		p := patchOf(new(store.User), values, names...)
+		p, err := patchOf(new(store.User), values, names...)
+		if err != nil {
+			return result{}, err
+		}
 		if links == nil {
 			u, _, err := readAs[admin.User](v.context(), &v.operator, admin.Ask{Route: admin.AddUser, Body: p})
 			return result{url: to("/people/person", "id", u.ID), done: true}, err
@@ -363,7 +368,10 @@ func newPerson(v *visit) (*form, error) {
 		delete(p, "email")
 		p["user"] = jsonText(address)
 		answer, err := v.ask(admin.Ask{Route: admin.InviteUser, Body: p})
-		if err != nil {
+		switch {
+		case errors.Is(err, admin.ErrInvitedExists):
+			return result{}, &fieldFault{"email", pages.Say("console.people.exists")}
+		case err != nil:
 			return result{}, err
 		}
 		return result{sheet: shownLink(v, answer)}, nil
@@ -396,7 +404,10 @@ func editPerson(v *visit) (*form, error) {
 	return &form{
 		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
-			p := patchOf(&u, values, names...)
+			p, err := patchOf(&u, values, names...)
+			if err != nil {
+				return result{}, err
+			}
 			if is := values.Get("email_verified") != ""; v.operator.everywhere && is != view.EmailVerified {
 				p["email_verified"] = []byte("false")
 				if is {

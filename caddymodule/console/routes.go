@@ -64,6 +64,7 @@ func init() { // a page refers to others by their routes
 		"/applications/edit":        {place: "applications", form: editApplication},
 		"/applications/act":         {place: "applications", form: actOn(applicationActions, nameOfApplication)},
 		"/tokens":                   {place: "tokens", form: explainToken},
+		"/tokens/revoke":            {place: "tokens", form: revokeTokens},
 		"/tokens/act":               {place: "tokens", form: actOn(tokenActions, idOfThing)},
 	}
 }

@@ -2,26 +2,20 @@ package console
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
 // explainToken explains a token. It comes in the content of a POST, and no page repeats it.
 func explainToken(v *visit) (*form, error) {
-	ways := make([]pages.Choice, 0, len(revocations))
-	for _, name := range revocations {
-		ways = append(ways, pages.Choice{Value: name, Phrase: pages.Say("console.do." + name)})
-	}
 	return &form{
 		sheet: sheet{title: "console.place.tokens", blocks: []pages.Block{
-			{Title: pages.Say("console.token.revoke"), Form: &pages.ConsoleForm{
-				Action: Base + "/tokens/act", Get: true, Submit: pages.Say("console.token.continue"), Fields: []pages.ConsoleField{
-					{Name: "do", Kind: "choice", Label: pages.Say("console.token.what"), Choices: ways},
-					{Name: "id", Kind: "text", Label: pages.Say("console.member.id"), Required: true},
-				},
-			}},
+			{Links: []pages.ConsoleLink{{Phrase: pages.Say("console.token.revoke"), URL: to("/tokens/revoke")}}},
 			{Title: pages.Say("console.token.explain"), Words: []pages.Phrase{pages.Say("console.token.explain.words")}},
 		}},
 		reads: true, submit: pages.Say("console.token.explain"), fields: []pages.ConsoleField{
@@ -83,7 +77,12 @@ func explained(v *visit, x *admin.Explanation) *sheet {
 
 // factsOfToken returns what a token says, and links to what ends it.
 func factsOfToken(x *admin.Explanation) (facts []pages.Fact, revoke []pages.ConsoleLink) {
-	person := func(id string) pages.Cell { return link(id, to("/people/person", "id", id)) }
+	person := func(id string) pages.Cell {
+		if id == x.ClientID { // it acts for itself
+			return code(id)
+		}
+		return link(id, to("/people/person", "id", id))
+	}
 	for _, f := range []struct {
 		key, value, ends string
 		cell             pages.Cell
@@ -99,7 +98,7 @@ func factsOfToken(x *admin.Explanation) (facts []pages.Fact, revoke []pages.Cons
 			continue
 		}
 		facts = append(facts, pages.Fact{Name: pages.Say(f.key), Cells: cells(f.cell)})
-		if f.ends != "" {
+		if f.ends != "" && (f.ends != "revoke_user" || x.Subject != x.ClientID) {
 			revoke = append(revoke, pages.ConsoleLink{Phrase: pages.Say("console.do." + f.ends), URL: to("/tokens/act", "do", f.ends, "id", f.value), Danger: true})
 		}
 	}
@@ -114,6 +113,31 @@ func factsOfToken(x *admin.Explanation) (facts []pages.Fact, revoke []pages.Cons
 
 // revocations are the names of tokenActions, in the order in which they are shown.
 var revocations = []string{"revoke_token", "revoke_family", "revoke_user", "revoke_client"}
+
+// revokeTokens leads to the page that revokes what an id names. The id comes in the content of a POST, because it may be a token by mistake,
+// which no address may have.
+func revokeTokens(*visit) (*form, error) {
+	f := &form{sheet: sheet{title: "console.token.revoke"}, reads: true, submit: pages.Say("console.token.continue"), cancel: to("/tokens")}
+	f.fields = []pages.ConsoleField{
+		{Name: "do", Kind: "choice", Label: pages.Say("console.token.what")},
+		{Name: "id", Kind: "text", Label: pages.Say("console.member.id"), Required: true},
+	}
+	for _, name := range revocations {
+		f.fields[0].Choices = append(f.fields[0].Choices, pages.Choice{Value: name, Phrase: pages.Say("console.do." + name)})
+	}
+	f.send = func(values url.Values) (result, error) {
+		do, id := values.Get("do"), strings.TrimSpace(values.Get("id"))
+		switch {
+		case strings.Count(id, ".") == 2 && strings.HasPrefix(id, "ey") || requests.ShowsPersonalToken(id): // the one that a JWT begins with is {"
+			f.fields[1].Value = ""
+			return result{}, &fieldFault{"id", pages.Say("console.token.no_token")}
+		case !slices.Contains(revocations, do) || id == "":
+			return result{}, &fieldFault{"id", pages.Say("console.token.no_id")}
+		}
+		return result{url: to("/tokens/act", "do", do, "id", id)}, nil
+	}
+	return f, nil
+}
 
 // tokenActions revoke tokens by the id in the address.
 var tokenActions = map[string]action{

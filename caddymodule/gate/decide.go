@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/requests"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // ServeHTTP authorizes the request and passes a copy with the caller's identity to the next handler. Its steps and those of
@@ -74,6 +75,9 @@ func (p *Protect) clean(r *http.Request) (cleaned *http.Request, shownToken, mis
 	if shownToken || misplaced { // keep the token out of the access log; the audit log omits the query
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
+	if misplaced { // Caddy's span has what the access log has, but for the query and other headers
+		tracing.Redact(r.Context())
+	}
 	return withPath(r), shownToken, misplaced
 }
 
@@ -122,8 +126,16 @@ type decision struct {
 }
 
 // decide takes a request from its bearer string to the identity headers for the upstream, which it appends to fields. A panic
-// refuses the request.
+// refuses the request. It is a span of a request that is traced.
 func (p *Protect) decide(r *http.Request, fields []identity.Field) (d decision, _ []identity.Field, err error) {
+	outer := r.Context()
+	if ctx, span := tracing.Start(outer, "gate", ""); span.IsRecorded() {
+		*r = *r.WithContext(ctx) // in place, as everything that decide changes in the request
+		defer func() {
+			*r = *r.WithContext(outer) // what the next handler does is no part of the decision
+			p.tokens.describe(span, &d, err)
+		}()
+	}
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logger.Error("panic while deciding", zap.Any("panic", reason), zap.ByteString("stack", debug.Stack()))
@@ -225,7 +237,7 @@ func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 
 // recordPassed counts and audits a request that passed. Shown: the access log skips it, because it would contain a token.
 func (p *Protect) recordPassed(r *http.Request, d *decision, shown bool) {
-	countPassed(d.token)
+	resultOf(d.token, nil).counter.Inc()
 	if shown {
 		p.shared.audit.Accepted(r, "request passed the gate", append(p.tokens.auditFields(d), d.toolFields()...)...)
 		return

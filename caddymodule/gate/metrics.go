@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/answers"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Metrics returns the collectors of all gates. The counters survive a reload. No label value comes from a client.
@@ -22,34 +23,50 @@ var verificationsBusy = prometheus.NewCounter(prometheus.CounterOpts{
 	Help: "Tokens that were not verified, because too many others waited for that or for too long.",
 })
 
-// Looked up once, because every request increments one of them.
-var (
-	gatePassed      = gateDecisions.WithLabelValues("passed")
-	gateAnonymous   = gateDecisions.WithLabelValues("anonymous")
-	gateInvalid     = gateDecisions.WithLabelValues("invalid_request")
-	gateUnknown     = gateDecisions.WithLabelValues("unauthenticated")
-	gateForbidden   = gateDecisions.WithLabelValues("forbidden")
-	gateUnavailable = gateDecisions.WithLabelValues("unavailable")
-)
-
-// countPassed counts a request that the gate let pass; without a token it is anonymous.
-func countPassed(tok *token.AccessToken) {
-	if tok == nil {
-		gateAnonymous.Inc()
-		return
-	}
-	gatePassed.Inc()
+// result is what the gate has decided. Its counter is looked up once, because every request increments one.
+type result struct {
+	name    string
+	counter prometheus.Counter
 }
 
-func countRefused(refusal error) {
-	switch status := answers.StatusOf(refusal); {
-	case status >= 500:
-		gateUnavailable.Inc()
-	case status == 401:
-		gateUnknown.Inc()
-	case status == 403:
-		gateForbidden.Inc()
-	default:
-		gateInvalid.Inc()
+var (
+	gatePassed      = newResult("passed")
+	gateAnonymous   = newResult("anonymous")
+	gateInvalid     = newResult("invalid_request")
+	gateUnknown     = newResult("unauthenticated")
+	gateForbidden   = newResult("forbidden")
+	gateUnavailable = newResult("unavailable")
+)
+
+func newResult(name string) result { return result{name, gateDecisions.WithLabelValues(name)} }
+
+// resultOf returns the result for a token and an error of decide; nil: the request passes, without a token anonymously.
+func resultOf(tok *token.AccessToken, err error) result {
+	if err == nil && tok != nil {
+		return gatePassed
 	}
+	if err == nil {
+		return gateAnonymous
+	}
+	switch status := answers.StatusOf(err); {
+	case status >= 500:
+		return gateUnavailable
+	case status == 401:
+		return gateUnknown
+	case status == 403:
+		return gateForbidden
+	default:
+		return gateInvalid
+	}
+}
+
+// describe ends the span of a decision. It names the caller of a verified token only, because another may be forged.
+func (t *tokens) describe(span tracing.Span, d *decision, err error) {
+	span.Set(tracing.Result, resultOf(d.token, err).name)
+	if d.verified && d.token != nil {
+		span.Set(tracing.ClientID, d.token.ClientID)
+		span.Set(tracing.KeyID, d.token.KeyID)
+		span.Set(tracing.Trust, t.nameOf(d.token))
+	}
+	span.End(err)
 }

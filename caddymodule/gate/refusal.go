@@ -16,7 +16,7 @@ import (
 
 // refuse answers a refused request, directly or through the site's handle_errors.
 func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err error) error {
-	countRefused(err)
+	resultOf(nil, err).counter.Inc()
 	if p.browser.signIn(w, p.browser.asked(r), &d, err) {
 		return nil
 	}

@@ -23,7 +23,7 @@ type Source interface {
 }
 
 // PageRows is how many rows are read at once.
-const PageRows = 1000
+const PageRows = 2000
 
 // Open opens a source: postgres://…, mysql://… or a file with one row a line.
 func Open(ctx context.Context, from string) (Source, error) {

@@ -65,6 +65,7 @@ func openMySQL(ctx context.Context, from string) (Source, error) {
 		config.TLSConfig = "preferred"
 	}
 	config.Timeout, config.ReadTimeout = 10*time.Second, pageTimeout
+	config.Params = map[string]string{"time_zone": "'+00:00'"} // of TIMESTAMP columns, which would be in the zone of the server
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, errors.New("the URL of the source is malformed")

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Audit writes one log line for each decision, with its reason and without credentials. It samples floods of refusals, so that they cannot
@@ -154,8 +155,8 @@ func (a *Audit) Refused(r *http.Request, message string, err error, fields ...za
 	entry.Write(fields...)
 }
 
-// requestFields is the number of fields that request adds.
-const requestFields = 4
+// requestFields is the number of fields that request adds, at most.
+const requestFields = 5
 
 // request appends fields that identify the request. It omits the query, which may contain a credential, and a path that contains one.
 func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
@@ -165,8 +166,12 @@ func (a *Audit) request(fields []zap.Field, r *http.Request) []zap.Field {
 		}
 		return text
 	}
-	return append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method),
+	fields = append(fields, zap.String("address", a.address(r)), zap.String("method", r.Method),
 		zap.String("host", shown(r.Host)), zap.String("path", shown(r.URL.EscapedPath())))
+	if trace := tracing.ID(r.Context()); trace != "" {
+		fields = append(fields, zap.String("trace_id", trace))
+	}
+	return fields
 }
 
 // clientError adds the client to an error, for the audit log.

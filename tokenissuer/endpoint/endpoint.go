@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer/grants"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Handler routes requests to the issuer's endpoints. It compares paths byte for byte, as the client sent them.
@@ -258,9 +259,25 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, found route) {
 	if h.share(w, r, found) {
 		return
 	}
-	if err := found.answer(w, r); err != nil {
+	ctx, span := tracing.Start(r.Context(), "endpoint", found.name)
+	inSpan := r
+	if span.IsRecorded() {
+		inSpan = r.WithContext(ctx)
+		if showsPersonalToken(r) {
+			tracing.Redact(r.Context())
+		}
+	}
+	err := found.answer(w, inSpan)
+	span.End(err)
+	if err != nil {
 		h.refuse(w, r, found, err)
 	}
+}
+
+// showsPersonalToken reports whether the HTTP server's span may hold a personal access token.
+func showsPersonalToken(r *http.Request) bool {
+	texts := slices.Concat([]string{r.Method, r.Host, r.URL.EscapedPath()}, r.Header["User-Agent"], r.Header["X-Forwarded-For"])
+	return slices.ContainsFunc(texts, requests.ShowsPersonalToken)
 }
 
 // answer serves a request whose method the route allows.

@@ -51,5 +51,10 @@ func openIDMetadataOf(base string, az *issuer.Authorizations) *openIDMetadata {
 // Metadata returns the issuer's metadata as clients receive it.
 func (h *Handler) Metadata() []byte { return *h.documents.metadata.Load() }
 
-// DiscoveryURL returns the URL of an OpenID provider's metadata (OpenID Connect Discovery §4).
-func DiscoveryURL(issuer string) string { return strings.TrimSuffix(issuer, "/") + wellKnownOpenID }
+// DiscoveryURL returns the URL of an issuer's metadata: an OpenID provider's (OpenID Connect Discovery §4), or an authorization server's.
+func DiscoveryURL(issuer string, openID bool) string {
+	if openID {
+		return strings.TrimSuffix(issuer, "/") + wellKnownOpenID
+	}
+	return strings.TrimSuffix(issuer, "/") + wellKnownServer
+}

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 const (
@@ -91,22 +93,30 @@ func NewClient(limits Limits) *Client {
 }
 
 // Do sends a request and reads the whole body, whatever the status. Its error does not contain the URL.
+//
+// It does not send the trace on: the other server would learn which of its requests belong together.
 func (c *Client) Do(request *http.Request) (answer *Answer, err error) {
+	ctx, span := tracing.StartCall(request.Context(), "fetch", request.Method)
+	span.Set(tracing.Server, request.URL.Hostname())
 	err = Guard(func() error {
-		answer, err = c.do(request)
+		answer, err = c.do(ctx, request)
 		return err
 	})
+	if answer != nil {
+		span.SetStatus(answer.Status)
+	}
+	span.End(err)
 	if err != nil {
 		return nil, err
 	}
 	return answer, nil
 }
 
-func (c *Client) do(request *http.Request) (*Answer, error) {
+func (c *Client) do(ctx context.Context, request *http.Request) (*Answer, error) {
 	if err := c.guard.checkURL(request.URL); err != nil {
 		return nil, away{err}
 	}
-	ctx, cancel := context.WithTimeout(withScheme(request.Context(), request.URL.Scheme), c.limits.Timeout)
+	ctx, cancel := context.WithTimeout(withScheme(ctx, request.URL.Scheme), c.limits.Timeout)
 	defer cancel()
 	request = request.Clone(ctx)
 	request.Header.Set("User-Agent", userAgent)

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Directory authenticates people with an LDAP directory. It is safe for concurrent use. It connects on first use.
@@ -57,7 +58,7 @@ const maxLogin = 254
 // for the login, invalid_grant if it does not accept the person, and temporarily_unavailable if the directory fails.
 //
 // An unknown login takes the same steps as a wrong password: a search, and a bind on a separate connection.
-func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (signin.Account, error) {
+func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt) (account signin.Account, err error) {
 	// 1. The form of the login. An empty password would be an unauthenticated bind (RFC 4513 §5.1.2).
 	if !d.isLogin(a.Login) {
 		return signin.Account{}, store.ErrNotFound
@@ -66,6 +67,8 @@ func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt)
 		return signin.Account{}, refused(ReasonRefused, errors.New("the password is empty"))
 	}
 	// 2. Wait for a turn.
+	ctx, span := tracing.StartCall(ctx, "directory", "sign-in")
+	defer func() { span.End(err) }()
 	ctx, cancel := context.WithTimeout(ctx, d.plan.DialTimeout+2*d.plan.Timeout)
 	defer cancel()
 	leave, err := d.turns.Enter(ctx, fairqueue.Share{Name: a.Address, Most: max(1, d.plan.Connections/2)})
@@ -75,7 +78,7 @@ func (d *Directory) Authenticate(ctx context.Context, a signin.DirectoryAttempt)
 		return signin.Account{}, e
 	}
 	defer leave()
-	account, err := d.signIn(ctx, a)
+	account, err = d.signIn(ctx, a)
 	d.note(err)
 	return account, err
 }

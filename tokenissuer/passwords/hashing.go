@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/fairqueue"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // maxHashWaiting is the maximum number of waiting sign-ins: more than any machine can finish within Patience.
@@ -46,11 +47,17 @@ func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	leave, err = p.queue.Enter(ctx, p.shares(h)...)
+	_, span := tracing.Start(ctx, "password", "hashing")
+	release, err := p.queue.Enter(ctx, p.shares(h)...)
 	if err != nil {
-		return nil, oauth.ErrHashingBusy.WithCause(err)
+		err = oauth.ErrHashingBusy.WithCause(err)
+		span.End(err)
+		return nil, err
 	}
-	return leave, nil
+	if !span.IsRecorded() {
+		return release, nil
+	}
+	return func() { release(); span.End(nil) }, nil
 }
 
 // shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one address. Whether

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,25 +19,9 @@ var auditFilters = map[string]store.AuditFilter{
 
 var auditStart = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fillAudit adds rows over thirty days, as a busy site has them: a thousand users, few hosts, events and reasons, about 400 bytes each.
 func fillAudit(t testing.TB, s *Store, rows int) {
 	t.Helper()
-	const batch = 100_000
-	for from := 0; from < rows; from += batch {
-		must(t, s.db.step(t.Context(), "filling", func(ctx context.Context, tx session) error {
-			_, err := tx.ExecContext(ctx, upTo+`INSERT INTO audit_events (at, id, event, user_id, client_id, reason, host, data)
-				SELECT CAST($2 AS BIGINT) + (i + $3) * CAST($4 AS BIGINT), i, CASE WHEN (i + $3) % 50000 = 0 THEN 'rare' ELSE 'event ' || CAST(i % 3 AS TEXT) END,
-				CASE WHEN i % 2 = 0 THEN 'u-' || CAST((i * 7919) % 1000 AS TEXT) END, 'app-' || CAST(i % 20 AS TEXT),
-				CASE WHEN i % 4 = 0 THEN 'reason 0' WHEN i % 4 = 1 THEN 'reason 1' END, 'host-' || CAST(i % 2 AS TEXT) || '.example',
-				'{"address":"192.0.2.1","host":"host.example","level":"info","method":"GET","msg":"request refused at the gate","path":"/orders/`+strings.Repeat("x", 250)+`"}' FROM n`,
-				min(batch, rows-from), auditStart.UnixMicro(), from, 30*24*time.Hour.Microseconds()/int64(rows))
-			return err
-		}))
-	}
-	if s.db.dialect.concurrent() {
-		_, err := s.db.write.ExecContext(t.Context(), `ANALYZE audit_events`)
-		must(t, err)
-	}
+	tablesOf(s).AuditEvents(t, rows, auditStart, [3]string{"event 0", "event 1", "event 2"})
 }
 
 // TestX30PagesReadAnIndex: a page of 20,000 audit events by each filter, the first and one in the middle → one range of one index, no scan of the table

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // session runs the statements of a step: in a transaction, or each by itself.
@@ -87,6 +89,19 @@ func (db *database) background(text string) query {
 	return query{on: &db.feed, text: text, stmt: db.prepared[text]}
 }
 
+// table returns the name of the first table that the query reads; empty: it reads none.
+func (q query) table() string {
+	isName := func(r rune) bool { return r == '_' || 'a' <= r && r <= 'z' }
+	before := ""
+	for word := range strings.FieldsSeq(q.text) {
+		if name := strings.TrimRight(word, "),"); before == "FROM" && strings.IndexFunc(name, func(r rune) bool { return !isName(r) }) < 0 {
+			return name
+		}
+		before = word
+	}
+	return ""
+}
+
 func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 	if q.stmt != nil {
 		return q.stmt.QueryContext(ctx, args...)
@@ -97,7 +112,12 @@ func (q query) rows(ctx context.Context, args []any) (*sql.Rows, error) {
 // ask runs a query and reads the result. Every query goes through it: a query waits no longer than the queue's timeout unless its caller
 // sets a deadline, and the queue bounds how many queries wait.
 func ask(ctx context.Context, q query, args []any, read func(*sql.Rows) error) error {
+	ctx, span := tracing.StartCall(ctx, "store", "query")
+	if span.IsRecorded() {
+		span.Rename(strings.TrimSpace("store query " + q.table()))
+	}
 	err := q.ask(ctx, args, read)
+	span.End(failure(err))
 	if err != nil {
 		q.on.options.failed(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore/postgres"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Options are optional settings of a Store.
@@ -62,6 +63,14 @@ func unavailable(err error) error {
 		return err
 	}
 	return store.Unavailable(err)
+}
+
+// failure returns the error of a query or a step for its span: nil for an answer.
+func failure(err error) error {
+	if err == nil || isAnswer(err) {
+		return nil
+	}
+	return unavailable(err)
 }
 
 // Store is a store in an SQL database. Open one with OpenSQLite, OpenMemory or OpenPostgres.
@@ -262,7 +271,10 @@ func (db *database) statement(ctx context.Context, name string, do work) error {
 }
 
 func (db *database) run(ctx context.Context, j job) error {
-	if err := db.steps.Run(ctx, j); err != nil {
+	ctx, span := tracing.StartCall(ctx, "store", j.name)
+	err := db.steps.Run(ctx, j)
+	span.End(failure(err))
+	if err != nil {
 		db.options.failed(err)
 		return unavailable(fmt.Errorf("%s: %w", j.name, err))
 	}

@@ -21,6 +21,38 @@ type ExchangeRule struct {
 	Scopes oauth.Scopes `json:"scopes,omitempty"`
 }
 
+// ParseExchangeRules reads rules of one line each: AUDIENCE... [from AUDIENCE...] [scopes SCOPE...]. It does not validate them.
+func ParseExchangeRules(lines []string) []ExchangeRule {
+	rules := make([]ExchangeRule, len(lines))
+	for i, line := range lines {
+		rule := &rules[i]
+		list := &rule.Audiences
+		for _, word := range strings.Fields(line) {
+			switch word {
+			case "from":
+				list = &rule.From
+			case "scopes":
+				list = (*[]string)(&rule.Scopes)
+			default:
+				*list = append(*list, word)
+			}
+		}
+	}
+	return rules
+}
+
+// String returns the line that ParseExchangeRules reads.
+func (r ExchangeRule) String() string {
+	line := strings.Join(r.Audiences, " ")
+	if len(r.From) > 0 {
+		line += " from " + strings.Join(r.From, " ")
+	}
+	if len(r.Scopes) > 0 {
+		line += " scopes " + r.Scopes.String()
+	}
+	return line
+}
+
 // MayExchange reports whether the client may exchange tokens.
 func (c *Client) MayExchange() bool { return len(c.Exchange) > 0 }
 

@@ -154,6 +154,42 @@ func (l *Lifetimes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// LifetimesPatch returns a JSON value that changes the lifetimes as lines of NAME=DURATION say. An empty duration resets its member, and no
+// lines at all reset every member.
+func LifetimesPatch(lines []string) (any, error) {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	patch := make(map[string]any)
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q: write it as client_credentials=10m", line)
+		}
+		patch[name] = value
+		switch value {
+		case "":
+			patch[name] = nil
+		case "true", "false": // of refresh_grace_same_address
+			patch[name] = value == "true"
+		}
+	}
+	return patch, nil
+}
+
+// Lines returns the lifetimes that are set as lines that LifetimesPatch reads.
+func (l Lifetimes) Lines() (lines []string) {
+	for _, bound := range lifetimeBounds {
+		if d := *bound.For(&l); d != 0 {
+			lines = append(lines, bound.name+"="+max(d, 0).String()) // NoGrace is 0
+		}
+	}
+	if l.SameAddress {
+		lines = append(lines, sameAddress+"=true")
+	}
+	return lines
+}
+
 // durationOf decodes a duration from JSON; null is 0.
 func durationOf(value jsontext.Value) (d time.Duration, err error) {
 	var text string

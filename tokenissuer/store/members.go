@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -104,6 +105,14 @@ func (p Patch) Has(name string) bool {
 	return ok
 }
 
+// Only returns the part of the patch that changes one member; an empty one if the patch does not.
+func (p Patch) Only(name string) Patch {
+	if value, ok := p[name]; ok {
+		return Patch{name: value}
+	}
+	return nil
+}
+
 // Resets reports whether the patch contains a null, in one of the named members if names are given.
 func (p Patch) Resets(names ...string) bool {
 	for name, value := range p {
@@ -154,6 +163,9 @@ func of(thing any) []Member { return MembersOf(reflect.TypeOf(thing).Elem()) }
 
 func decode(name string, value jsontext.Value, into any) error {
 	if err := json.Unmarshal(value, into, json.RejectUnknownMembers(true)); err != nil {
+		if s, ok := errors.AsType[*json.SemanticError](err); ok && s.Err != nil { // what the member says of itself, without names of Go's
+			err = s.Err
+		}
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

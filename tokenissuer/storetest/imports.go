@@ -204,7 +204,7 @@ var importChecks = []check{
 		mustBe(t, s.Imports.AddImportedClient(t.Context(), "doorkeeper", "said", client("portal")), store.ErrTaken)
 		must(t, s.Imports.PutImportState(t.Context(), store.ImportRecord{Source: "doorkeeper", Kind: store.ImportedUser, Key: "ada"}, "new\x00"))
 		must(t, s.Imports.PutImportState(t.Context(), store.ImportRecord{Source: "doorkeeper", Kind: store.ImportedUser, Key: "nobody"}, "none"))
-		errOf(s.Users.RemoveUser(t.Context(), "ada", theEnd))
+		must(t, errOf(s.Users.RemoveUser(t.Context(), "ada", theEnd)))
 		keys := []string{"ada", "twin", "nobody"}
 		for i := range 260 {
 			keys = append(keys, fmt.Sprint("none ", i))

@@ -60,7 +60,7 @@ check('O80 by keyboard: Tab reaches everything on each page in its order, and sh
 // Days are what operators come for, with at most so many clicks. A field that is filled in and a choice are none.
 const days = {
   'a whole day': [27, async (page, click) => {
-    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'People', exact: true }))
     await click(page.getByRole('link', { name: 'Invite a person' }))
     await page.getByLabel('E-mail address').fill('heidi@acme.example')
     await page.getByLabel('Role').selectOption('member')
@@ -76,7 +76,7 @@ const days = {
     assert.ok(secret.length > 20)
 
     // She was refused at the wiki, whose gate requires a group.
-    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'People', exact: true }))
     await click(page.locator('a[href*="id=u-ada"]'))
     await click(page.getByRole('link', { name: 'Refusals' }))
     await click(page.locator('a[href*="/gate/why"]').first())
@@ -113,7 +113,7 @@ const days = {
     }
   }],
   'let her in': [3, async (page, click) => {
-    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'People', exact: true }))
     await click(page.getByRole('link', { name: 'Invite a person' }))
     await page.getByLabel('E-mail address').fill('grace@acme.example')
     await page.getByLabel('Role').selectOption('member')
@@ -122,7 +122,7 @@ const days = {
     assert.match(await page.getByLabel('Link').inputValue(), /^http/)
   }],
   'throw him out everywhere now': [5, async (page, click) => {
-    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'People', exact: true }))
     await page.getByLabel('Name or address begins with').fill('ben')
     await click(page.getByRole('button', { name: 'Search' }))
     await click(page.getByRole('link', { name: 'Ben', exact: true }))
@@ -132,7 +132,7 @@ const days = {
     await page.getByText('There is no session.').or(page.getByText('is signed in')).first().waitFor()
   }],
   'she has another name now': [5, async (page, click) => {
-    await click(page.getByRole('link', { name: 'People' }))
+    await click(page.getByRole('link', { name: 'People', exact: true }))
     await click(page.getByRole('link', { name: 'Ada', exact: true }))
     await click(page.getByRole('link', { name: 'Edit' }))
     await page.getByLabel('Name', { exact: true }).fill('Ada King')

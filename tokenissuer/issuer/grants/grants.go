@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/tracing"
 )
 
 // Request is a request to the token endpoint (RFC 6749 §3.2). Parameters unknown to its grant type are ignored.
@@ -93,7 +94,7 @@ func (g *Grants) AcceptsPeople() bool {
 }
 
 // Exchange serves a token request. The order is a safeguard: nothing about a grant is revealed before its client has authenticated.
-func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store.Client, error) {
+func (g *Grants) Exchange(ctx context.Context, r Request) (tokens issuer.Tokens, client *store.Client, err error) {
 	// 1. The grant type is present and known.
 	if r.GrantType == "" {
 		return issuer.Tokens{}, nil, oauth.MissingParameter("grant_type")
@@ -101,12 +102,18 @@ func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store
 	if !g.serves(r.GrantType) {
 		return issuer.Tokens{}, nil, oauth.NewError(oauth.UnsupportedGrantType, "grant_type_unknown")
 	}
+	ctx, span := tracing.Start(ctx, "grant", string(r.GrantType))
+	defer func() {
+		if client != nil {
+			span.Set(tracing.ClientID, client.ID)
+		}
+		span.End(err)
+	}()
 	if r.GrantType == oauth.JWTBearer {
 		return g.assertion.exchange(ctx, r)
 	}
 	// 2. The client authenticates.
-	client, err := g.clientOf(ctx, r)
-	if err != nil {
+	if client, err = g.clientOf(ctx, r); err != nil {
 		return issuer.Tokens{}, nil, err
 	}
 	// 3. The client may use the grant.
@@ -114,12 +121,16 @@ func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store
 		return issuer.Tokens{}, client, oauth.NewError(oauth.UnauthorizedClient, "grant_not_allowed")
 	}
 	// 4. The grant: its parameters, what it proves, and its scopes.
-	grant, err := g.byType[r.GrantType].exchange(ctx, client, r)
+	_, proving := tracing.Start(ctx, "grant", "proof")
+	grant, err := g.byType[r.GrantType].exchange(ctx, client, r) // not in the span's context: grant.Consume uses it later
+	proving.End(err)
 	if err != nil {
 		return issuer.Tokens{}, client, err
 	}
 	// 5. The tokens.
-	tokens, err := g.minter.Issue(grant)
+	_, issuing := tracing.Start(ctx, "grant", "tokens")
+	tokens, err = g.minter.Issue(grant)
+	issuing.End(err)
 	if err == nil {
 		g.clients.NoteUse(ctx, client)
 	}
@@ -131,8 +142,10 @@ func (g *Grants) Exchange(ctx context.Context, r Request) (issuer.Tokens, *store
 
 // clientOf returns the client of a request. The password grant needs none, and neither does refreshing a token that was issued without one.
 // A client that the request names must still authenticate.
-func (g *Grants) clientOf(ctx context.Context, r Request) (*store.Client, error) {
-	client, err := g.clients.Authenticate(ctx, r.Client)
+func (g *Grants) clientOf(ctx context.Context, r Request) (client *store.Client, err error) {
+	ctx, span := tracing.Start(ctx, "client", "authentication")
+	defer func() { span.End(err) }()
+	client, err = g.clients.Authenticate(ctx, r.Client)
 	if !errors.Is(err, clients.ErrMissing) {
 		return client, err
 	}
