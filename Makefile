@@ -78,6 +78,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need chromium chromium
 	.ci/need nginx nginx
 	.ci/need /usr/sbin/slapd slapd
+	.ci/need /usr/sbin/mariadbd mariadb-server
 	.ci/need /usr/sbin/postfix postfix
 	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/caller"
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate"
 	gatebrowser "github.com/gatehouse-auth/gatehouse/caddymodule/gate/browser"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
@@ -34,6 +35,9 @@ func (s *service) provision(o *others, u *uses) error {
 		}, *rules, func() people.TokenStore { return people.TokenStoreOf(s.node.Store().Store) }, s.enterNode)
 		s.issuer.Issued.Personal = s.personal
 	}
+	s.issuer.Families.Imported.AddressOf = func(ctx context.Context) string { return caller.Network(caller.IP(ctx)) }
+	s.issuer.SignIns.Pepper = s.settings.SignIn.DevisePepper
+	s.issuer.Issued.Imported = issuer.NewImportedTokens(s.issuer, s.enterNode)
 	declared := s.settings.Issuer.Declared
 	s.registry = &people.Registry{ // serve adds its stores
 		Clients: &clients.Registry{Families: s.issuer.Families, Known: s.issuer.Clients, Declared: declared},
@@ -109,7 +113,7 @@ func (s *service) serve() {
 	s.life.start(func() {
 		st := s.node.Store()
 		s.issuer.Families.Opened = families.Opened{
-			Store: families.StoreOf(st.Store), Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
+			Store: families.StoreOf(st.Store), Imports: st.Imports, Devices: st.Devices, Directory: store.OverlayDirectory{Declared: s.settings.Issuer.Declared, Stored: st.Directory()},
 			Master: s.node.MasterKey(), JTIMAC: s.node.JTIMAC(),
 		}
 		if post := s.issuer.SignIns.Post; !post.IsOff() {
@@ -125,7 +129,7 @@ func (s *service) ownIssuer() *gate.OwnIssuer {
 		return nil
 	}
 	return &gate.OwnIssuer{
-		Policy: &s.issuer.Policy, Roles: s.issuer.Roles, PersonalTokens: s.issuer.Issued.Personal,
+		Policy: &s.issuer.Policy, Roles: s.issuer.Roles, PersonalTokens: s.issuer.Issued.Personal, Imported: s.issuer.Issued.Imported,
 		Upstreams: token.NewUpstreamTokens(s.delegating()),
 		Handler:   s.handler, Verifier: s.node.Verifier, Now: s.node.Now, IsClosing: s.node.Life.IsClosing, Hidden: !s.issues(), IsServing: s.life.isServing,
 	}

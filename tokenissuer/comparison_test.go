@@ -20,16 +20,22 @@ var provers = map[string]string{
 	"keys/credential.go readMAC":          "hmac.Equal",                 // codes, sessions and refresh tokens
 	"oauth/pkce.go VerifierMatches":       "subtle.ConstantTimeCompare", // digests
 	"passwords/password.go Verify":        "subtle.ConstantTimeCompare", // argon2id; bcrypt compares in constant time itself
+	"passwords/imported.go verify":        "subtle.ConstantTimeCompare", // scrypt and PBKDF2
 	"signin/sealedstate.go OpenFormToken": "hmac.Equal",
 	"store/client.go SecretMatches":       "subtle.ConstantTimeCompare", // digests
 }
 
 // comparedOpenly lists the places that compare a credential as ordinary text, and why that reveals nothing.
 var comparedOpenly = map[string]string{
-	"tokenissuer/endpoint/links.go typedPassword":    "both come from the same form",
-	"caddymodule/gate/credential.go find":            "both come from the same request",
-	"tokenissuer/store/clientchange.go RotateSecret": "both are digests, and one is of a secret that we have just made",
-	"tokenissuer/store/store.go Apply":               "both are hashes of one user's record",
+	"tokenissuer/endpoint/links.go typedPassword":       "both come from the same form",
+	"caddymodule/gate/credential.go find":               "both come from the same request",
+	"tokenissuer/store/clientchange.go RotateSecret":    "both are digests, and one is of a secret that we have just made",
+	"tokenissuer/store/client.go Equal":                 "both are stored",
+	"tokenissuer/store/clientchange.go LearnSecret":     "both are stored hashes",
+	"tokenissuer/families/imported.go Access":           "the store has found the token by the same digest",
+	"tokenissuer/families/imported.go Refresh":          "the store has found the token by the same digest",
+	"tokenissuer/passwords/imported.go VerifyTruncated": "bcrypt compares in constant time itself",
+	"tokenissuer/store/store.go Apply":                  "both are hashes of one user's record",
 }
 
 // TestTM4NothingComparesACredentialByteForByte: a credential wrong in its first or last byte → compared in constant time or found by

@@ -157,7 +157,7 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, errChanged):
 		return http.StatusPreconditionFailed
-	case errors.Is(err, store.ErrTaken), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
+	case errors.Is(err, store.ErrTaken), errors.Is(err, errImportRuns), errors.Is(err, store.ErrDeclared), errors.Is(err, store.ErrInUse),
 		errors.Is(err, errGateOnly), errors.Is(err, errSessionsOnly), errors.Is(err, errNoMail), errors.Is(err, errNoAudit): // 404 would mean that the named thing does not exist
 		return http.StatusConflict
 	case store.IsInvalidInput(err):

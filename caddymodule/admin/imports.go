@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
@@ -17,19 +18,26 @@ import (
 
 // importOperations change many users at once, each in a step of its own, and with the time that a request about one has.
 var importOperations = map[Route]operation{
-	ImportUsers:  shows[[]Imported]("Adds users, and changes those that exist if asked to", withBody(importUsers)),
-	ChangeGroups: shows[[]Imported]("Puts users into a group, or takes them out", withBody(changeGroups)),
+	ImportUsers:   shows[[]Imported]("Adds users, and changes those that exist if asked to", withBody(importUsers)),
+	ImportClients: shows[[]Imported]("Takes over the clients of another server, with their ids and secrets", withBody(importClients)),
+	ImportTokens:  shows[ImportedTokens]("Takes over a stretch of the tokens of another server, as digests", withLongBody(maxTokensBody, importTokens)),
+	EndImport:     changes("Ends a run of imports, so that the next one may begin", withBody(endImport)),
+	ChangeGroups:  shows[[]Imported]("Puts users into a group, or takes them out", withBody(changeGroups)),
 }
 
 // UsersToImport are users to add, or to change if Update is set. With DryRun nothing is stored, and the results say what would be.
 type UsersToImport struct {
 	Users  []UserToImport `json:"users"`
 	Update bool           `json:"update,omitzero"`
-	DryRun bool           `json:"dry_run,omitzero"`
+	// A Source names the server that the users come from, by their IDs. What it has changed since the last import is changed here, whatever
+	// Update says, and nothing else.
+	ImportRun
 }
 
 // UserToImport is a user as a table has it. What is empty gets its default, and of a user who exists it stays.
 type UserToImport struct {
+	// ID is that at the Source; empty: a new user gets one.
+	ID           string   `json:"id,omitzero"`
 	Email        string   `json:"email"`
 	Name         string   `json:"name,omitzero"`
 	Username     string   `json:"preferred_username,omitzero"`
@@ -39,6 +47,11 @@ type UserToImport struct {
 	Status       string   `json:"status,omitzero"`
 	// Hash is of the first password. It is not used for a user who has one.
 	Hash string `json:"password_hash,omitzero"`
+	// Mapped names members that the Source has a column for: if one of organisation, role, groups and password_hash is empty now, it is reset here.
+	Mapped []string `json:"mapped,omitempty"`
+	// EmailVerified reports that the Source has verified the address. Note is for the operator.
+	EmailVerified bool   `json:"email_verified,omitzero"`
+	Note          string `json:"note,omitzero"`
 }
 
 // Outcome is what became of a user in a change of many.
@@ -61,7 +74,7 @@ type Imported struct {
 	Result Outcome `json:"result"`
 	// Members are those that were changed, or that differ.
 	Members []string `json:"members,omitempty"`
-	// Reason is why the user was refused.
+	// Reason is why it was refused, or what has to be known about it.
 	Reason string `json:"reason,omitzero"`
 }
 
@@ -79,6 +92,12 @@ func (i Imported) becomes(result Outcome, err error) (Imported, error) {
 }
 
 func importUsers(t *Target, r *http.Request, asked UsersToImport) (int, any, error) {
+	if asked.Source != "" {
+		if err := asked.begin(r.Context(), t); err != nil {
+			return 0, nil, err
+		}
+		return takeover{t, asked.Source, asked.DryRun}.users(r.Context(), asked)
+	}
 	results := make([]Imported, 0, len(asked.Users))
 	for _, row := range asked.Users {
 		result, err := t.importUser(sqlstore.WithTimeout(r.Context()), row, asked)
@@ -96,9 +115,12 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	if err != nil {
 		return result.becomes(Refused, store.InvalidInput(err))
 	}
+	if err := row.checkHash(); err != nil {
+		return result.becomes(Refused, err)
+	}
 	user, err := t.Issuer.Families.Directory.UserByEmail(ctx, email)
 	if errors.Is(err, store.ErrNotFound) {
-		return t.importNew(ctx, row, asked.DryRun)
+		return t.importNew(ctx, t.Registry.People, row, asked.DryRun)
 	}
 	if err != nil {
 		return result.becomes(Refused, err)
@@ -139,20 +161,34 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	return result.becomes(Updated, err)
 }
 
-// importNew adds a user.
-func (t *Target) importNew(ctx context.Context, row UserToImport, dry bool) (Imported, error) {
+// checkHash refuses a hash that cannot be verified, or takes too long to.
+func (row UserToImport) checkHash() error {
+	if row.Hash == "" {
+		return nil
+	}
+	if err := passwords.ValidateImported(oauth.NewSecret(row.Hash)); err != nil {
+		return store.InvalidInput(err)
+	}
+	return nil
+}
+
+// importNew adds a user to g.
+func (t *Target) importNew(ctx context.Context, g *people.Users, row UserToImport, dry bool) (Imported, error) {
 	u := store.User{
-		Email: row.Email, Name: row.Name, Organisation: row.Organisation, Role: store.Role(row.Role), Groups: row.Groups, Status: store.UserStatus(row.Status),
+		ID: row.ID, Email: row.Email, Name: row.Name, Organisation: row.Organisation, Role: store.Role(row.Role), Groups: row.Groups, Status: store.UserStatus(row.Status),
 		PasswordHash: oauth.NewSecret(row.Hash),
+	}
+	if row.EmailVerified {
+		u.EmailVerifiedBy = store.VerifiedByOperator
 	}
 	if row.Username != "" {
 		u.Profile = &store.Profile{PreferredUsername: row.Username}
 	}
 	result := Imported{User: row.Email}
 	if dry {
-		return result.becomes(Added, people.DryRun{People: t.Registry.People}.AddUser(ctx, u))
+		return result.becomes(Added, people.DryRun{People: g}.AddUser(ctx, u))
 	}
-	added, err := t.Registry.People.AddUser(ctx, u, oauth.Secret{})
+	added, err := g.AddUser(ctx, u, oauth.Secret{})
 	if err == nil {
 		result.ID = added.ID
 		recordAdded(ctx, t, added)

@@ -107,9 +107,14 @@ const maxBody = 64 << 10
 
 // withBody is a handler of requests with a T in JSON. An unknown member is an error.
 func withBody[T any](op func(*Target, *http.Request, T) (int, any, error)) handler {
+	return withLongBody(maxBody, op)
+}
+
+// withLongBody is withBody for requests with up to that many bytes.
+func withLongBody[T any](most int64, op func(*Target, *http.Request, T) (int, any, error)) handler {
 	return handler{body: reflect.TypeFor[T](), run: func(t *Target, r *http.Request) (int, any, error) {
 		var body T
-		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, most))
 		if err == nil {
 			err = strictjson.Unmarshal(text, &body, json.RejectUnknownMembers(true))
 		}

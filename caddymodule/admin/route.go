@@ -44,8 +44,11 @@ const (
 	InviteUser   Route = "POST /oauth/invitations"
 	RecoverUser  Route = "POST /oauth/users/{id}/recovery"
 
-	ImportUsers  Route = "POST /oauth/imports"
-	ChangeGroups Route = "POST /oauth/groups"
+	ImportUsers   Route = "POST /oauth/imports"
+	ImportClients Route = "POST /oauth/imports/clients"
+	ImportTokens  Route = "POST /oauth/imports/tokens"
+	EndImport     Route = "POST /oauth/imports/end"
+	ChangeGroups  Route = "POST /oauth/groups"
 
 	ListSessions Route = "GET /oauth/sessions"
 	EndSession   Route = "DELETE /oauth/sessions/{id}"

@@ -54,7 +54,7 @@ cannot be changed from here.`,
 			cmd.Args, cmd.RunE = cobra.NoArgs, showHelp
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + documentation) // which else points to Caddy's
 			cmd.AddCommand(clientCommand(api), organisationCommand(api), userCommand(api), serviceAccountCommand(api), personalTokenCommand(api), tokenCommand(api), sessionCommand(api), keysCommand(api),
-				providerCommand(api), mailCommand(api), auditCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api))
+				providerCommand(api), mailCommand(api), auditCommand(api), statusCommand(api), routesCommand(api), backupCommand(api), migrateCommand(api), importCommand(api))
 		},
 	})
 }

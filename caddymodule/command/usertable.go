@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/admin"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -33,7 +35,7 @@ var userColumns = []struct {
 	{"role", func(u *admin.User) string { return string(u.Role) }, func(u *admin.UserToImport, text string) { u.Role = text }},
 	{"groups", func(u *admin.User) string { return strings.Join(u.Groups, ",") }, setGroups},
 	{"status", func(u *admin.User) string { return string(u.Status) }, func(u *admin.UserToImport, text string) { u.Status = text }},
-	{"password_hash", nil, func(u *admin.UserToImport, text string) { u.Hash = text }},
+	{"password_hash", nil, func(u *admin.UserToImport, text string) { u.Hash = passwords.Canonical(oauth.NewSecret(text)).Reveal() }},
 }
 
 func username(u *admin.User) string {
@@ -346,63 +348,88 @@ func countsInWords(counts map[admin.Outcome]int) string {
 	return cmp.Or(strings.Join(parts, ", "), "no users")
 }
 
+// newImporter returns an importer of users.
+func newImporter(api *apiClient) *importer {
+	return &importer{api: api, counts: make(map[admin.Outcome]int), seen: make(map[uint64]int), seed: maphash.MakeSeed()}
+}
+
+// run opens a file, adds its users, and says what was done.
+func (m *importer) run(cmd *cobra.Command, name string, add func(io.Reader) error) error {
+	in, closes, err := openInput(cmd, name)
+	if err != nil {
+		return err
+	}
+	defer closes()
+	m.out = cmd.OutOrStdout()
+	if err := add(in); err != nil {
+		return err
+	}
+	if err := m.flush(); err != nil {
+		return fmt.Errorf("before the last line: %w; the lines printed above are done, and the same table can be imported again", err)
+	}
+	words := countsInWords(m.counts)
+	if m.request.DryRun {
+		words = "nothing was stored; it would be: " + words
+	}
+	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), words)
+	if n := m.counts[admin.Refused]; n > 0 {
+		return fmt.Errorf("%d lines were refused", n)
+	}
+	return nil
+}
+
+// stopped is the error of an import that ends at a line.
+func (m *importer) stopped(line int, err error) error {
+	return fmt.Errorf("before line %d: %w; the lines printed above are done, and the same table can be imported again", line, err)
+}
+
+// flags are those of every command that adds the users of a file.
+func (m *importer) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&m.request.DryRun, "dry-run", false, "Store nothing, and say what would be done")
+	cmd.Flags().BoolVar(&m.request.Update, "update", false, "Change users who exist; another role, status, organisation or other groups end every token and session")
+	cmd.Flags().BoolVar(&m.asJSON, "json", false, "Print JSON, one line for each of the table")
+}
+
 func userImport(api *apiClient) *cobra.Command {
-	m := importer{api: api}
+	m := newImporter(api)
 	cmd := command("import FILE|- [--dry-run] [--update]", "Adds the users of a CSV table, and says line by line what was done", cobra.ExactArgs(1),
-		func(cmd *cobra.Command, args []string) error {
-			in, closes, err := openInput(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			defer closes()
-			m.out, m.counts, m.seen, m.seed = cmd.OutOrStdout(), make(map[admin.Outcome]int), make(map[uint64]int), maphash.MakeSeed()
-			table := rows{in: bufio.NewReaderSize(in, maxRow), comma: ','}
-			columns, err := table.header()
-			if err != nil {
-				return err
-			}
-			for {
-				cells, err := table.next()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				var u admin.UserToImport
-				if err == nil {
-					u, err = userOf(columns, cells)
-				}
-				if err != nil && !errors.As(err, new(errRow)) {
-					return err
-				}
-				if err := m.add(table.number, u, err); err != nil {
-					return fmt.Errorf("before line %d: %w; the lines printed above are done, and the same table can be imported again", table.number, err)
-				}
-			}
-			if err := m.flush(); err != nil {
-				return fmt.Errorf("before the last line: %w; the lines printed above are done, and the same table can be imported again", err)
-			}
-			words := countsInWords(m.counts)
-			if m.request.DryRun {
-				words = "nothing was stored; it would be: " + words
-			}
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), words)
-			if n := m.counts[admin.Refused]; n > 0 {
-				return fmt.Errorf("%d lines were refused", n)
-			}
-			return nil
-		})
+		func(cmd *cobra.Command, args []string) error { return m.run(cmd, args[0], m.addTable) })
 	cmd.Long = `Adds the users of a CSV table, and says line by line what was done. "-" is
 standard input.
 
 The first line names the columns, in any order: email, and as they are needed
 name, username, organisation, role, groups (separated by commas), status and
-password_hash (bcrypt or argon2id). A user who exists is left as it is, unless
+password_hash (bcrypt, argon2id, scrypt or PBKDF2). A user who exists is left as it is, unless
 --update is given; an empty cell changes nothing, and no password that a user
 has is replaced. The same table can be imported again.`
 	cmd.ValidArgsFunction = nil // a file
-	cmd.Flags().BoolVar(&m.request.DryRun, "dry-run", false, "Store nothing, and say what would be done")
-	cmd.Flags().BoolVar(&m.request.Update, "update", false, "Change users who exist; another role, status, organisation or other groups end every token and session")
-	cmd.Flags().BoolVar(&m.asJSON, "json", false, "Print JSON, one line for each of the table")
+	m.flags(cmd)
 	return cmd
+}
+
+// addTable adds the users of a CSV table.
+func (m *importer) addTable(in io.Reader) error {
+	table := rows{in: bufio.NewReaderSize(in, maxRow), comma: ','}
+	columns, err := table.header()
+	if err != nil {
+		return err
+	}
+	for {
+		cells, err := table.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var u admin.UserToImport
+		if err == nil {
+			u, err = userOf(columns, cells)
+		}
+		if err != nil && !errors.As(err, new(errRow)) {
+			return err
+		}
+		if err := m.add(table.number, u, err); err != nil {
+			return m.stopped(table.number, err)
+		}
+	}
 }
 
 // openInput opens a file, or standard input for "-".

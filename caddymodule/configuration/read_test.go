@@ -31,7 +31,7 @@ func TestUnknownOptionsListTheKnownOnes(t *testing.T) {
 	for block, known := range map[string]string{
 		"":        "accept, audience, ",
 		"tokens":  "admin_created, ",
-		"sign_in": "github, ldap, password or provider",
+		"sign_in": "devise_pepper, github, ldap, password or provider",
 		"sign_in {\nprovider corp https://l.example":           "allow, ",
 		"sign_in {\ngithub gh":                                 "allow, ",
 		"sign_in {\nldap corp ldaps://l.example":               "allow, ",

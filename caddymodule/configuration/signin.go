@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/setting"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
@@ -16,6 +17,8 @@ import (
 type SignIn struct {
 	// Password lets people sign in with a password of ours. Default: on if a declared user has a password.
 	Password bool `json:"password,omitempty"`
+	// DevisePepper is the pepper with which Devise hashed the passwords that were imported. Placeholders are replaced.
+	DevisePepper string `json:"devise_pepper,omitempty"`
 	// Providers are identity providers and directories, in the order of the sign-in page.
 	Providers []Provider `json:"providers,omitempty"`
 }
@@ -24,6 +27,7 @@ type SignIn struct {
 //
 //	sign_in {
 //		password
+//		devise_pepper <pepper>
 //		provider <name> <issuer> [default] { … }
 //		github   <name> [<url>] [default] { … }
 //		ldap     <name> <url> { … }
@@ -31,7 +35,12 @@ type SignIn struct {
 func parseSignIn(d *caddyfile.Dispenser, signIn **SignIn, at *Sources) error {
 	at.note(d, "sign_in")
 	s := orNew(signIn)
-	known := options{"password": flag(&s.Password)}
+	known := options{"password": flag(&s.Password), "devise_pepper": func(d *caddyfile.Dispenser) error {
+		if err := setting.Text(d, &s.DevisePepper); err != nil {
+			return err
+		}
+		return checkReference(d, "sign_in", "devise_pepper", s.DevisePepper, 1)
+	}}
 	for word, kind := range providerKinds {
 		known[word] = func(d *caddyfile.Dispenser) error { return s.parseProvider(d, kind, at) }
 	}
@@ -42,6 +51,8 @@ func parseSignIn(d *caddyfile.Dispenser, signIn **SignIn, at *Sources) error {
 type SignInSettings struct {
 	// Password reports whether people can sign in with a password. If DirectoriesAlone, that is only the password of a directory.
 	Password, DirectoriesAlone bool
+	// DevisePepper belongs to the hashes of Devise.
+	DevisePepper oauth.Secret
 	// Providers are identity providers and directories.
 	Providers []ProviderSettings
 	// Registration are the rules by which people make accounts; empty: they cannot.
@@ -57,6 +68,13 @@ func (c *SignIn) read(users []User, s *Settings, at *Sources) error {
 		return nil
 	}
 	s.SignIn.Password = c.Password || havePasswords(users)
+	if c.DevisePepper != "" {
+		pepper, err := setting.Resolve("devise_pepper", c.DevisePepper)
+		if err != nil {
+			return at.At(err, "sign_in")
+		}
+		s.SignIn.DevisePepper = oauth.NewSecret(pepper)
+	}
 	for _, c := range c.Providers {
 		p, err := c.read(setting.Resolve)
 		if err == nil {

@@ -64,9 +64,11 @@ type OwnIssuer struct {
 	Roles store.RoleCatalogue
 	// PersonalTokens are the personal access tokens; nil: there are none.
 	PersonalTokens issuer.PersonalTokens
-	Upstreams      *token.UpstreamTokens
-	Handler        *endpoint.Handler
-	Verifier       OwnVerifier
+	// Imported are the access tokens of another server; nil: there are none.
+	Imported  *issuer.ImportedTokens
+	Upstreams *token.UpstreamTokens
+	Handler   *endpoint.Handler
+	Verifier  OwnVerifier
 	// Now returns the time by the node's clock.
 	Now func() time.Time
 	// IsClosing reports whether no configuration uses the node any longer. It then receives no revocations.

@@ -171,19 +171,41 @@ func (t *tokens) verifyByIssuer(ctx context.Context, host, tok string) (*token.A
 			return verified, err
 		}
 	}
+	issuer, unknown := t.issuerOf(tok)
+	var imported error
+	if t.own != nil && t.shared.own.Imported.MayBeToken(tok) {
+		var verified *token.AccessToken
+		if verified, imported = t.verifyImported(ctx, host, tok); verified != nil {
+			return verified, imported
+		}
+	}
+	if imported != nil && (issuer == nil || issuer.external == nil || oauth.AsError(imported).Code != oauth.TemporarilyUnavailable) {
+		return nil, imported
+	}
 	// 2. First sight: parse and verify, the signature last and in turn.
-	issuer, err := t.issuerOf(tok)
-	if err != nil {
-		return nil, err
+	if unknown != nil {
+		return nil, unknown
 	}
 	admit := admission(ctx, t.shared.turns.signatures)
 	if issuer.external != nil {
-		return issuer.external.VerifyAdmitted(ctx, tok, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
+		verified, err := issuer.external.VerifyAdmitted(ctx, tok, t.audienceOf(issuer, host), caller.Network(caller.IP(ctx)), admit)
+		if err != nil && imported != nil { // it may be an imported one, which cannot be looked up now
+			return nil, imported
+		}
+		return verified, err
 	}
 	if !t.shared.isServing(ctx) {
 		return nil, oauth.Unavailable("not_started", nil)
 	}
 	return t.verifier.VerifyAdmitted(tok, t.audienceOf(issuer, host), admit)
+}
+
+// verifyImported returns the content of an access token of another server that was imported, or nil.
+func (t *tokens) verifyImported(ctx context.Context, host, tok string) (*token.AccessToken, error) {
+	if !t.shared.isServing(ctx) {
+		return nil, oauth.Unavailable("not_started", nil)
+	}
+	return t.shared.own.Imported.Token(ctx, tok, t.audienceOf(t.own, host), admission(ctx, t.shared.turns.lookups))
 }
 
 // issuerOf returns the issuer that a token names, or the issuer with introspection if it is not a JWT.

@@ -34,7 +34,7 @@ gate hold over HTTP/1.1, HTTP/2 and HTTP/3; an IPv6 address counts as its /64. T
 program are trusted.
 
 The number in a test's name is its row. The letter says what it is about: T the token endpoint, A authorization and sign-in, M tokens for
-members, G the gate, S browser sessions at hosts, P identity providers, Q agents and programs, U the words and looks of pages, W second factors,
+members, DK imports from other servers, G the gate, S browser sessions at hosts, P identity providers, Q agents and programs, U the words and looks of pages, W second factors,
 E mail and accounts, D devices, O the operator's console, X the kept audit log, the command line and the admin API, K keys, F faults, TM timing,
 OT what is watched, V what reviews found. ` + "`go test -run '^TestT29' ./...`" + ` runs all tests of a row. Only the test that states a row is
 listed here; others of that row prove it at other places.
@@ -119,9 +119,9 @@ func promises(root string) ([]promise, error) {
 }
 
 var (
-	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|OT|[TADEMGKFSPQUVWXO])(\d+)(?:To(?:TM|OT|[TADEMGKFSPQUVWXO])?(\d+))?`)
-	rowInText = regexp.MustCompile(`\(((?:TM|OT|[TADEMGKFSPQUVWXO])\d+(?:, (?:TM|OT|[TADEMGKFSPQUVWXO])\d+)*)\)`)
-	rowsAbove = regexp.MustCompile(`^(?:TM|OT|[TADEMGKFSPQUVWXO])\d+(?:, (?:TM|OT|[TADEMGKFSPQUVWXO])\d+)*: `)
+	rowInName = regexp.MustCompile(`(?:^|[a-z0-9])(TM|DK|OT|[TADEMGKFSPQUVWXO])(\d+)(?:To(?:TM|DK|OT|[TADEMGKFSPQUVWXO])?(\d+))?`)
+	rowInText = regexp.MustCompile(`\(((?:TM|DK|OT|[TADEMGKFSPQUVWXO])\d+(?:, (?:TM|DK|OT|[TADEMGKFSPQUVWXO])\d+)*)\)`)
+	rowsAbove = regexp.MustCompile(`^(?:TM|DK|OT|[TADEMGKFSPQUVWXO])\d+(?:, (?:TM|DK|OT|[TADEMGKFSPQUVWXO])\d+)*: `)
 	sentence  = regexp.MustCompile(`(?s)^.*?[.?!](?:\s|$)`)
 	// A sentence ends before a capital letter, a quoted name or a digit.
 	begins = regexp.MustCompile("^[A-Z`\"0-9(]")

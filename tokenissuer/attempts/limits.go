@@ -145,6 +145,15 @@ func (l *Limits) CheckClient(ctx context.Context, id, address string, now time.T
 	return l.check(ctx, l.clientBuckets(id, address, &room), "client_throttled", now)
 }
 
+// ReserveClient counts a failure before a secret is verified that takes long to verify. forgive takes it back.
+func (l *Limits) ReserveClient(ctx context.Context, id, address string, now time.Time) (forgive func(), err error) {
+	buckets := l.clientBuckets(id, address, new([2]Bucket))
+	if err := l.Reserve(ctx, buckets, "client_throttled", now); err != nil {
+		return nil, err
+	}
+	return func() { l.Forgive(ctx, buckets, now) }, nil
+}
+
 // CountClientFailure counts one failure, whatever the number of readings, and returns the refusal.
 func (l *Limits) CountClientFailure(ctx context.Context, id, address string, now time.Time) error {
 	var room [2]Bucket

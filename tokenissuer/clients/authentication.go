@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -23,6 +25,9 @@ type Authentication struct {
 	Address string
 	// Malformed is an error in the presentation itself, or nil. Authenticate returns it.
 	Malformed error
+
+	// counted reports that a failure was counted before a hash was computed.
+	counted bool
 }
 
 // Credential is a client id with its secret.
@@ -71,13 +76,20 @@ func (c *Clients) Authenticate(ctx context.Context, a Authentication) (*store.Cl
 	if err != nil || client != nil {
 		return client, err
 	}
+	if a.counted {
+		return nil, refusedClient(oauth.NewError(oauth.InvalidClient, "client_authentication_failed"), a.clientID(), known)
+	}
 	return nil, c.countFailure(ctx, a.clientID(), known, a.Address, now)
 }
 
-// countFailure counts a failure and returns the refusal. The cause, for the audit log, names the client only if it exists, because an
-// unknown id may be a secret in the wrong field.
+// countFailure counts a failure and returns the refusal.
 func (c *Clients) countFailure(ctx context.Context, id string, known bool, address string, now time.Time) error {
-	refusal := oauth.AsError(c.Limits.CountClientFailure(ctx, id, address, now))
+	return refusedClient(oauth.AsError(c.Limits.CountClientFailure(ctx, id, address, now)), id, known)
+}
+
+// refusedClient returns a refusal with its cause. The cause, for the audit log, names the client only if it exists, because an unknown id may be a
+// secret in the wrong field.
+func refusedClient(refusal *oauth.Error, id string, known bool) error {
 	cause := fmt.Errorf("client %.64q", id)
 	if !known {
 		cause = errUnknownClient
@@ -108,7 +120,13 @@ func (c *Clients) proven(ctx context.Context, a *Authentication, now time.Time) 
 			return nil, false, err
 		}
 		known = known || client != &nobody && r.ID == a.clientID()
-		if proves(client, r, now) {
+		proved := proves(client, r, now)
+		if !proved && !r.Secret.IsEmpty() && hasLiveHash(client, now) {
+			if proved, err = c.learn(ctx, a, client, r.Secret, now); err != nil {
+				return nil, false, err
+			}
+		}
+		if proved {
 			if !client.IsPublic() {
 				c.Authenticated.Remember(client, now)
 			}
@@ -129,4 +147,43 @@ func proves(client *store.Client, r Credential, now time.Time) bool {
 		return client.IsPublic()
 	}
 	return matches
+}
+
+// learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. If it cannot be
+// stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much: it is counted as a failure
+// beforehand, and waits for a slot, as those of passwords are: one for each address, and as long as a known browser does.
+func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
+	if client.Disabled || client.SignsAssertions() {
+		return false, nil
+	}
+	forgive := func() {}
+	if !a.counted {
+		var err error
+		if forgive, err = c.Limits.ReserveClient(ctx, a.clientID(), a.Address, now); err != nil {
+			return false, err
+		}
+	}
+	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID + "\x00" + a.Address, Address: a.Address, Known: true})
+	if err != nil {
+		forgive()
+		return false, err
+	}
+	defer leave()
+	for _, s := range client.Secrets {
+		if s.Hash.IsEmpty() || !s.IsLive(now) || !passwords.VerifyTruncated(secret, s.Hash) {
+			continue
+		}
+		forgive()
+		if !client.Declared && passwords.IsWhole(secret) {
+			_ = c.Families.Store.ChangeClient(ctx, client.ID, store.LearnSecret(s.Hash, secret)) // see above
+		}
+		return true, nil
+	}
+	a.counted = true
+	return false, nil
+}
+
+// hasLiveHash reports whether only a hash is known of a live secret of a client.
+func hasLiveHash(c *store.Client, now time.Time) bool {
+	return slices.ContainsFunc(c.Secrets, func(s store.ClientSecret) bool { return !s.Hash.IsEmpty() && s.IsLive(now) })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -37,6 +38,8 @@ type Clients struct {
 	Authenticated *Cache
 	// Keys finds the keys of clients that sign assertions. If it is nil, no client can.
 	Keys *AssertionKeys
+	// Hasher verifies secrets that other servers have hashed.
+	Hasher *passwords.Hasher
 	// Limits bound failed authentications.
 	Limits *attempts.Limits
 	// Open admits clients that make themselves known.

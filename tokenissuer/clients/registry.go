@@ -67,24 +67,69 @@ func (g *Registry) AddClient(ctx context.Context, c store.Client) (*store.Client
 		c.ID = oauth.NewID()
 	}
 	c.SetDefaults()
-	if g.Declared.Declares(c.ID) {
-		return nil, oauth.Secret{}, store.ErrTaken
-	}
-	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
 	var secret oauth.Secret
 	if !c.IsPublic() && !c.SignsAssertions() {
 		secret = oauth.NewClientSecret()
-		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: c.CreatedAt}}
+		c.Secrets = []store.ClientSecret{{Digest: secret.Digest(), CreatedAt: g.Families.Now().Truncate(time.Microsecond)}}
 	}
-	if err := g.checkClient(&c, &store.Client{}); err != nil {
-		return nil, oauth.Secret{}, store.InvalidInput(err)
-	}
-	if err := g.Stored.AddClient(ctx, &c); err != nil {
+	if err := g.checkNew(&c); err != nil {
 		return nil, oauth.Secret{}, err
+	}
+	if err := g.AddPrepared(ctx, &c); err != nil {
+		return nil, oauth.Secret{}, err
+	}
+	return &c, secret, nil
+}
+
+// checkNew sets when a client is registered, and refuses one that cannot be.
+func (g *Registry) checkNew(c *store.Client) error {
+	if g.Declared.Declares(c.ID) {
+		return store.ErrTaken
+	}
+	c.CreatedAt = g.Families.Now().Truncate(time.Microsecond)
+	if err := g.checkClient(c, &store.Client{}); err != nil {
+		return store.InvalidInput(err)
+	}
+	return nil
+}
+
+// CheckImport returns the error that AddPrepared would return for a client that comes from another server with its id and its secrets, and
+// sets when it is registered.
+func (g *Registry) CheckImport(c *store.Client) error { return g.checkNew(c) }
+
+// AddPrepared registers a client that has been checked.
+func (g *Registry) AddPrepared(ctx context.Context, c *store.Client) error {
+	if err := g.Stored.AddClient(ctx, c); err != nil {
+		return err
 	}
 	g.Known.Authenticated.Forget(c.ID)
 	g.Known.Origins.Forget()
-	return &c, secret, nil
+	return nil
+}
+
+// ChangeImported changes what the server that a client comes from has changed. No token ends. With dry it changes nothing, and returns the
+// error that there would be.
+func (g *Registry) ChangeImported(ctx context.Context, client *store.Client, dry bool, edit func(*store.Client)) error {
+	checked := func(c *store.Client) error {
+		before := *c
+		edit(c)
+		err := mayChange(c, &before)
+		if err == nil {
+			err = g.checkClient(c, &before)
+		}
+		if err != nil {
+			return store.InvalidInput(err)
+		}
+		return nil
+	}
+	if dry {
+		edited := *client
+		return checked(&edited)
+	}
+	err := g.Stored.ChangeClient(ctx, client.ID, store.ClientChange{Edit: checked})
+	g.Known.Authenticated.Forget(client.ID)
+	g.Known.Origins.Forget()
+	return err
 }
 
 // checkClient refuses invalid changes. It does not check what the client already had, which was valid when it was registered.

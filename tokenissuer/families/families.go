@@ -2,6 +2,7 @@ package families
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
@@ -18,6 +19,8 @@ type Families struct {
 	Opened
 	// Remembered holds the families that were used lately; nil: the store is asked each time.
 	Remembered *token.FamilyCache
+	// Imported finds what another server has issued; nil: nothing is looked for.
+	Imported *Imported
 	// Revocations holds what has been revoked. This process's own revocations are added at once.
 	Revocations *token.RevocationSet
 	// Refresh brings Revocations up to what the store holds now; nil: they always are.
@@ -37,6 +40,8 @@ type Families struct {
 // Opened is what an issuer has once its store is open.
 type Opened struct {
 	Store Store
+	// Imports stores what another server has issued.
+	Imports ImportStore
 	// Devices stores device authorizations.
 	Devices store.DeviceStore
 	// Directory finds clients, users and organisations.
@@ -108,6 +113,12 @@ type PasswordStore interface {
 // RevocationStore is the part of a store.RevocationStore for revoking.
 type RevocationStore interface {
 	Revoke(ctx context.Context, revocations ...store.Revocation) error
+}
+
+// ImportStore is the part of a store.ImportStore for tokens that clients present.
+type ImportStore interface {
+	Imported(ctx context.Context, digest [sha256.Size]byte) (*store.ImportedToken, error)
+	HasImported(ctx context.Context) (bool, error)
 }
 
 // LogoutStore is the part of a store.LogoutStore for sessions.

@@ -50,7 +50,7 @@ func (it *IssuedTokens) Introspect(ctx context.Context, asker Asker, token oauth
 	if f != nil {
 		return it.introspectRefresh(ctx, asker, f, token)
 	}
-	t, err := it.Verifier.VerifyForIssuer(token.Reveal())
+	t, err := it.verifyForIssuer(ctx, token)
 	if err != nil {
 		if oauth.AsError(err).Code == oauth.InvalidToken {
 			return nil, nil
@@ -88,7 +88,10 @@ func (it *IssuedTokens) introspectRefresh(ctx context.Context, asker Asker, f *s
 		}
 	}
 	lifetimes := it.Families.LifetimesOf(client)
-	_, generation, _ := it.Families.Master.ReadRefreshToken(token)
+	_, generation, _, err := it.Families.ReadRefreshToken(ctx, token)
+	if err != nil {
+		return nil, err
+	}
 	if client.IsPublic() || generation != f.Refresh.Generation && !Repeatable(f, generation, lifetimes.RefreshGrace, now) {
 		return nil, nil
 	}

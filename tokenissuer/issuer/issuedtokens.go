@@ -20,6 +20,8 @@ type IssuedTokens struct {
 	Verifier *token.Verifier
 	// Personal handles personal access tokens. It is nil if there are none.
 	Personal PersonalTokens
+	// Imported are the access tokens of another server. It is nil if there are none.
+	Imported *ImportedTokens
 	// Usernames caches the e-mail addresses of users. If it is nil, the directory is read each time.
 	Usernames *token.UsernameCache
 	// Limits bound how many tokens a client can revoke one by one.
@@ -121,7 +123,7 @@ func (it *IssuedTokens) revocable(ctx context.Context, tok oauth.Secret) (*token
 	case genuine:
 		return nil, it.Families.CatchUp(ctx)
 	}
-	t, err := it.Verifier.VerifyForIssuer(tok.Reveal())
+	t, err := it.verifyForIssuer(ctx, tok)
 	if errors.Is(err, token.ErrTokenExpired) {
 		t, err = it.outlived(ctx, tok)
 	}
@@ -153,9 +155,9 @@ func (it *IssuedTokens) outlived(ctx context.Context, tok oauth.Secret) (*token.
 
 // refreshable returns the family of a genuine refresh token, or nil if it has ended. genuine reports whether this issuer issued the token.
 func (it *IssuedTokens) refreshable(ctx context.Context, token oauth.Secret) (f *store.TokenFamily, genuine bool, err error) {
-	id, _, genuine := it.Families.Master.ReadRefreshToken(token)
-	if !genuine {
-		return nil, false, nil
+	id, _, genuine, err := it.Families.ReadRefreshToken(ctx, token)
+	if !genuine || err != nil {
+		return nil, false, err
 	}
 	f, err = it.Families.Living(ctx, id)
 	return f, true, err

@@ -54,11 +54,12 @@ func New(s Settings, n Node) *Parts {
 		Remembered: token.NewFamilyCache(), Revocations: n.Revocations, Refresh: n.Refresh, Now: n.Now, NodeNow: n.Now,
 		Lifetimes: s.Lifetimes, Limits: &n.Limits,
 	}
+	fs.Imported = families.NewImported(fs)
 	if n.Verifier != nil {
 		fs.NodeNow = n.Verifier.Now
 	}
 	p := &Parts{Settings: s, Families: fs, Resources: new(oauth.Resources)}
-	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: clients.NewCache(), Limits: &n.Limits}
+	p.Clients = &clients.Clients{Policy: s.Policy, Families: fs, Authenticated: clients.NewCache(), Hasher: n.Hasher, Limits: &n.Limits}
 	p.SignIns = &signin.SignIns{
 		Families: fs, Hasher: n.Hasher, DeclaredSchemes: s.DeclaredSchemes, Limits: &n.Limits, Post: n.Post,
 		Factors: &signin.Factors{Families: fs, FactorPolicy: s.Factors, Post: n.Post},

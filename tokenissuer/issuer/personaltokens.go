@@ -30,6 +30,11 @@ func (it *IssuedTokens) VerifyBearer(ctx context.Context, tok oauth.Secret) (*to
 	if it.IsPersonal(tok) {
 		return it.Personal.Token(ctx, tok.Reveal(), it.Clients.Audience, nil)
 	}
+	if it.Imported.MayBeToken(tok.Reveal()) {
+		if t, err := it.Imported.Token(ctx, tok.Reveal(), it.Clients.Audience, nil); t != nil || err != nil {
+			return t, err
+		}
+	}
 	return it.Verifier.Verify(tok.Reveal(), it.Clients.Audience)
 }
 

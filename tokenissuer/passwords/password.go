@@ -69,8 +69,14 @@ func CurrentScheme() string { return currentArgon2.scheme() }
 // SchemeOf returns the algorithm and cost parameters of a hash: everything before the salt. Hashes of the same scheme take the same time.
 func SchemeOf(hash oauth.Secret) string {
 	text := hash.Reveal()
+	if bcrypt, devise := strings.CutPrefix(text, DeviseScheme); devise && isBcrypt(bcrypt) {
+		return text[:len(DeviseScheme+"$2b$12")]
+	}
 	if isBcrypt(text) {
 		return text[:len("$2b$12")]
+	}
+	if d, known, err := parseDerivation(text); known && err == nil {
+		return d.scheme
 	}
 	if parts := strings.Split(text, "$"); len(parts) == 6 {
 		return strings.Join(parts[:4], "$")
@@ -100,13 +106,19 @@ const (
 
 // ValidateHash refuses imported hashes that are malformed or too expensive to verify.
 func ValidateHash(hash oauth.Secret) error {
-	text := hash.Reveal()
+	text, devise := strings.CutPrefix(hash.Reveal(), DeviseScheme)
 	if isBcrypt(text) {
 		cost, err := bcrypt.Cost([]byte(text))
 		if err != nil || cost > maxBcryptCost || strings.Trim(text[len("$2b$12$"):], bcryptAlphabet) != "" {
 			return fmt.Errorf("the bcrypt hash is malformed, or its cost above %d", maxBcryptCost)
 		}
 		return nil
+	}
+	if devise {
+		return errors.New("the hash of Devise is not one of bcrypt")
+	}
+	if _, known, err := parseDerivation(text); known {
+		return err
 	}
 	_, err := parseArgon2(text)
 	return err
@@ -167,6 +179,9 @@ func Verify(password, hash oauth.Secret) bool {
 		whole := len(given) <= maxBcryptBytes
 		return bcrypt.CompareHashAndPassword([]byte(text), given[:min(len(given), maxBcryptBytes)]) == nil && whole
 	}
+	if d, known, err := parseDerivation(text); known {
+		return err == nil && d.verify(password)
+	}
 	h, err := parseArgon2(text)
 	if err != nil {
 		return false
@@ -181,7 +196,14 @@ func Spend(password oauth.Secret, scheme string) {
 		Verify(password, oauth.NewSecret(scheme+"$"+strings.Repeat("a", 53)))
 		return
 	}
-	if parts := strings.Split(scheme, "$"); len(parts) == 4 {
+	parts := strings.Split(scheme, "$")
+	if len(parts) == 3 && parts[1] != "" {
+		if d, err := newDerivation(parts[1], parts[2]); err == nil {
+			d.salt, d.key = make([]byte, 16), make([]byte, 32)
+			d.verify(password)
+		}
+	}
+	if len(parts) == 4 {
 		if params, err := parseArgon2Params(parts[3]); err == nil {
 			params.key(password, make([]byte, argon2SaltBytes), argon2KeyBytes)
 		}

@@ -50,3 +50,16 @@ func TestT70AMissCostsAHashOfEveryScheme(t *testing.T) {
 	_, err := si.schemes.list(t.Context(), si)
 	tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 }
+
+// TestDK25AFailedSignInCostsABoundedNumberOfHashes: people of many imported schemes → a failed sign-in pays for the four dearest and the current one.
+func TestDK25AFailedSignInCostsABoundedNumberOfHashes(t *testing.T) {
+	dear := []string{"$2a$13", "$devise$2a$14", "$pbkdf2-sha256$i=2000000", "$scrypt$ln=17,r=8,p=1"}
+	stored := slices.Concat([]string{"$2a$04", "$2a$05", "$2b$06", "$argon2id$v=19$m=64,t=1,p=1", "$pbkdf2-sha512$i=1000", "$scrypt$ln=10,r=8,p=1"}, dear)
+	si := &SignIns{Families: &families.Families{Opened: families.Opened{Store: &schemeStore{schemes: stored}}, Now: tokentest.NewClock().Now}}
+	got, err := si.schemes.list(t.Context(), si)
+	want := append(dear, passwords.CurrentScheme())
+	slices.Sort(want)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -36,6 +37,8 @@ type SignIns struct {
 	Directories []PasswordDirectory
 	// DirectoriesAlone ignores passwords stored here.
 	DirectoriesAlone bool
+	// Pepper is what Devise appended to passwords before it hashed them; empty: nothing.
+	Pepper oauth.Secret
 	// DeclaredSchemes are the PasswordSchemes of declared users, which are not in the store.
 	DeclaredSchemes []string
 	// Limits bound failed sign-ins.
@@ -138,8 +141,9 @@ func (si *SignIns) SignIn(ctx context.Context, a Attempt) (SignedIn, error) {
 	return proved, nil
 }
 
-// provePassword verifies the user's password. Its timing does not reveal whether the user exists: it computes one hash under every scheme
-// in use, whichever of them is the user's.
+// provePassword verifies the user's password. Its timing does not reveal whether the user exists: it computes one hash under each of the dearest
+// schemes in use and the current one, whichever of them is the user's. A user with a cheaper one than all of these, as other servers have
+// many, adds the little that it costs.
 func (si *SignIns) provePassword(ctx context.Context, user *store.User, password oauth.Secret, h passwords.Attempt) error {
 	schemes, err := si.schemes.list(ctx, si)
 	if err != nil {
@@ -151,14 +155,14 @@ func (si *SignIns) provePassword(ctx context.Context, user *store.User, password
 	}
 	defer leave()
 	own := passwords.SchemeOf(user.PasswordHash)
-	matches := own != "" && passwords.Verify(password, user.PasswordHash)
+	matches := own != "" && passwords.VerifyImported(password, si.Pepper, user.PasswordHash)
 	if matches && user.IsActive() {
 		si.rehash(ctx, user, password)
 		return nil
 	}
 	for _, scheme := range schemes {
 		if scheme != own {
-			passwords.Spend(password, scheme)
+			passwords.SpendImported(password, scheme)
 		}
 	}
 	return oauth.NewError(oauth.InvalidGrant, "sign_in_failed")
@@ -167,7 +171,7 @@ func (si *SignIns) provePassword(ctx context.Context, user *store.User, password
 // rehash replaces a stored hash of outdated cost, now that the password is known. If the new hash cannot be stored, the next sign-in
 // retries.
 func (si *SignIns) rehash(ctx context.Context, user *store.User, password oauth.Secret) {
-	if user.Declared || !passwords.IsOutdated(user.PasswordHash) {
+	if user.Declared || !passwords.IsOutdated(user.PasswordHash) || passwords.IsDevise(user.PasswordHash) && !passwords.IsWhole(password) {
 		return
 	}
 	_ = si.Families.Store.RehashPassword(ctx, user.ID, user.PasswordHash, passwords.Hash(password)) // an error is ignored; see above
@@ -183,7 +187,7 @@ type schemesInUse struct {
 	until time.Time
 }
 
-// list returns the schemes in use, including the current one.
+// list returns the dearest schemes in use, and the current one.
 func (s *schemesInUse) list(ctx context.Context, si *SignIns) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +200,11 @@ func (s *schemesInUse) list(ctx context.Context, si *SignIns) ([]string, error) 
 		return nil, err
 	}
 	all := append(slices.Clone(stored), si.DeclaredSchemes...)
-	all = append(all, passwords.CurrentScheme())
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(passwords.CostOf(b), passwords.CostOf(a)), cmp.Compare(a, b))
+	})
+	all = slices.Compact(all)
+	all = append(all[:min(len(all), passwords.DearestSchemes)], passwords.CurrentScheme())
 	slices.Sort(all)
 	s.known, s.until = slices.Compact(all), now.Add(schemesTTL)
 	return s.known, nil

@@ -17,7 +17,7 @@ import (
 
 // selectClients reads clients with their secrets in one statement, which gives a consistent view: a row for every secret, or one row for
 // a client without secrets.
-const selectClients = `SELECT s.digest, s.created_at, s.expires_at, c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at
+const selectClients = `SELECT s.digest, s.hash, s.created_at, s.expires_at, c.id, c.members, c.disabled, c.origin, c.created_at, c.last_used_at
 	FROM clients c LEFT JOIN client_secrets s ON s.client_id = c.id`
 
 // standIn is the id of a row that is read in place of a client that does not exist. It keeps the timing independent of which ids exist.
@@ -110,13 +110,13 @@ func scanClient(row scanner) (*store.Client, error) {
 	return &c, nil
 }
 
-// storedSecret is a row of client_secrets: digest, created_at, expires_at. All are NULL for a client that is joined with no secret.
+// storedSecret is a row of client_secrets: digest, hash, created_at, expires_at. All are NULL for a client that is joined with no secret.
 type storedSecret struct {
-	digest           sql.RawBytes
+	digest, hash     sql.RawBytes
 	created, expires sql.Null[int64]
 }
 
-func (s *storedSecret) columns() []any { return []any{&s.digest, &s.created, &s.expires} }
+func (s *storedSecret) columns() []any { return []any{&s.digest, &s.hash, &s.created, &s.expires} }
 
 // addTo adds the secret to a client, if there is one.
 func (s *storedSecret) addTo(c *store.Client) error {
@@ -127,7 +127,7 @@ func (s *storedSecret) addTo(c *store.Client) error {
 		return fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(s.digest))
 	}
 	c.Secrets = append(c.Secrets, store.ClientSecret{
-		Digest: [sha256.Size]byte(s.digest), CreatedAt: timeOf(s.created), ExpiresAt: timeOf(s.expires),
+		Digest: [sha256.Size]byte(s.digest), Hash: oauth.NewSecret(string(s.hash)), CreatedAt: timeOf(s.created), ExpiresAt: timeOf(s.expires),
 	})
 	return nil
 }
@@ -135,12 +135,21 @@ func (s *storedSecret) addTo(c *store.Client) error {
 // AddClient registers a client. The id of a removed client stays taken as long as its tokens may live, because the next owner of the id
 // would own them.
 func (s clients) AddClient(ctx context.Context, client *store.Client) error {
-	members, err := membersOf(client)
+	add, err := addingClient(client)
 	if err != nil {
 		return fmt.Errorf("adding client: %w", err)
 	}
+	return s.db.step(ctx, "adding client", add)
+}
+
+// addingClient returns the work of adding a client.
+func addingClient(client *store.Client) (work, error) {
+	members, err := membersOf(client)
+	if err != nil {
+		return nil, err
+	}
 	c, secrets := *client, slices.Clone(client.Secrets)
-	return s.db.step(ctx, "adding client", func(ctx context.Context, tx session) error {
+	return func(ctx context.Context, tx session) error {
 		if err := takeSubject(ctx, tx, c.ID, "client", c.CreatedAt); err != nil {
 			return err
 		}
@@ -153,7 +162,7 @@ func (s clients) AddClient(ctx context.Context, client *store.Client) error {
 			return err
 		}
 		return searchedClients.addTerms(ctx, tx, c.ID, clientTerms(&c))
-	})
+	}, nil
 }
 
 // membersOf encodes a client's members for their column.
@@ -168,8 +177,8 @@ func membersOf(c *store.Client) (string, error) {
 func addSecrets(ctx context.Context, tx session, clientID string, secrets []store.ClientSecret) error {
 	for i, secret := range secrets {
 		_, err := tx.ExecContext(ctx,
-			`INSERT INTO client_secrets (client_id, number, digest, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-			clientID, i+1, secret.Digest[:], micros(secret.CreatedAt), micros(secret.ExpiresAt))
+			`INSERT INTO client_secrets (client_id, number, digest, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			clientID, i+1, secret.Digest[:], secret.Hash.Reveal(), micros(secret.CreatedAt), micros(secret.ExpiresAt))
 		if err != nil {
 			return err
 		}
@@ -245,7 +254,7 @@ func changeClient(ctx context.Context, tx session, clientID string, edit func(*s
 	if err == nil {
 		err = searchedClients.changeTerms(ctx, tx, clientID, terms, clientTerms(c))
 	}
-	if err != nil || slices.Equal(c.Secrets, before) {
+	if err != nil || slices.EqualFunc(c.Secrets, before, store.ClientSecret.Equal) {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM client_secrets WHERE client_id = $1`, clientID); err != nil {

@@ -66,7 +66,7 @@ func (s clients) addSecretsTo(ctx context.Context, list []*store.Client) error {
 	for _, c := range list {
 		byID[c.ID], args, places = c, append(args, c.ID), append(places, fmt.Sprintf("$%d", len(args)+1))
 	}
-	text := `SELECT client_id, digest, created_at, expires_at FROM client_secrets WHERE client_id IN (` + strings.Join(places, ", ") + `) ORDER BY client_id, number`
+	text := `SELECT client_id, digest, hash, created_at, expires_at FROM client_secrets WHERE client_id IN (` + strings.Join(places, ", ") + `) ORDER BY client_id, number`
 	return ask(ctx, s.db.text(text), args, func(rows *sql.Rows) error {
 		for rows.Next() {
 			var id string

@@ -163,6 +163,15 @@ func familyValues(f *store.TokenFamily) ([]any, error) {
 	}, nil
 }
 
+// familyColumnValues returns the values of familyColumns for a family without Preconditions.
+func familyColumnValues(f *store.TokenFamily) ([]any, error) {
+	values, err := familyValues(f)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(values[:24], values[26:33], values[34:]), nil
+}
+
 // audienceText returns the list in its stored form: empty if there is none, as for most families.
 func audienceText(audience []string) (string, error) {
 	if len(audience) == 0 {

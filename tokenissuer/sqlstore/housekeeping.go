@@ -53,7 +53,7 @@ type deletion struct{ table, end string }
 var deletions = map[store.Expiring][]deletion{
 	store.ExpiringRevocations: {{"revocations", "COALESCE(expires_at, 0)"}},
 	store.ExpiringFamilies: {
-		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"},
+		{"families", "expires_at"}, {"decided_requests", "expires_at"}, {"session_clients", "expires_at"}, {"personal_tokens", "expires_at"}, {"imported_tokens", "expires_at"},
 	},
 	store.ExpiringAttempts:    {{"attempts", "ends_at"}, {"devices", "expires_at"}, {"mails", "expires_at"}},
 	store.ExpiringAuditEvents: {{"audit_events", "at"}},

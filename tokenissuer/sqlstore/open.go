@@ -41,6 +41,7 @@ func (db *database) prepare(ctx context.Context) error {
 		// and forsake would wait for that if the server is silent. The queries of the feed are therefore not prepared.
 		steps[insertDecided] = fmt.Sprintf(insertDecided, insert)
 	} else {
+		steps[intoFamilies], steps[intoImported] = insertOne(intoFamilies, columnsIn(familyColumns)), insertOne(intoImported, columnsIn(importedColumns))
 		steps[advanceFeed], steps[tagFeed], steps[recordRevocation] = advanceFeed, tagFeed, recordRevocation
 		queries = append(queries, db.background(selectProgress), db.background(selectFeedPage))
 	}

@@ -191,7 +191,10 @@ func TestStepsAreWhole(t *testing.T) {
 	addClient(t, s, "app")
 	before, err := s.Clients.Client(t.Context(), "app")
 	must(t, err)
-	for _, statement := range []string{`DROP TABLE counters`, `CREATE TRIGGER no_secrets BEFORE INSERT ON client_secrets
+	must(t, s.Imports.AddImportedUser(t.Context(), "old", "said", importedUser("ada"), true))
+	for _, statement := range []string{`CREATE TRIGGER no_imports BEFORE INSERT ON imported_tokens WHEN NEW.record = x'32'
+		BEGIN SELECT RAISE(ABORT, 'broken'); END`, `CREATE TRIGGER no_states BEFORE INSERT ON import_states BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+		`DROP TABLE counters`, `CREATE TRIGGER no_secrets BEFORE INSERT ON client_secrets
 		BEGIN SELECT RAISE(ABORT, 'broken'); END`} {
 		_, err := s.db.write.ExecContext(t.Context(), statement)
 		must(t, err)
@@ -201,6 +204,9 @@ func TestStepsAreWhole(t *testing.T) {
 		"RemoveClient":       s.Clients.RemoveClient(t.Context(), "app", revocation("app")),
 		"RotateClientSecret": s.Clients.ChangeClient(t.Context(), "app", store.RotateSecret(store.ClientSecret{CreatedAt: time.Now()}, time.Now())),
 		"AddClient":          s.Clients.AddClient(t.Context(), newClient("other", oauth.NewClientSecret())),
+		"AddImportedUser":    s.Imports.AddImportedUser(t.Context(), "old", "said", importedUser("eve"), true),
+		"AddImportedClient":  s.Imports.AddImportedClient(t.Context(), "old", "said", &store.Client{ID: "third"}),
+		"ImportTokens":       importTwo(t, s),
 	} {
 		if err == nil {
 			t.Errorf("%s succeeded on a broken database", name)
@@ -208,14 +214,36 @@ func TestStepsAreWhole(t *testing.T) {
 	}
 	list, err := s.Clients.Clients(t.Context())
 	must(t, err)
-	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || list[0].Secrets[0] != before.Secrets[0] {
+	if len(list) != 1 || list[0].Disabled || len(list[0].Secrets) != 1 || !list[0].Secrets[0].Equal(before.Secrets[0]) {
 		t.Errorf("half of a step stayed: %+v", list)
 	}
 	var subjects int
 	must(t, s.db.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM subjects WHERE id NOT LIKE $1`, standIn+"%").Scan(&subjects))
-	if subjects != 1 {
-		t.Errorf("%d ids are taken, want one", subjects)
+	if subjects != 2 { // app and ada
+		t.Errorf("%d ids are taken, want two", subjects)
 	}
+	for _, table := range []string{"families", "imported_tokens"} {
+		var rows int
+		must(t, s.db.read.db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+table).Scan(&rows))
+		if rows != 0 {
+			t.Errorf("%d %s of half a batch stayed", rows, table)
+		}
+	}
+}
+
+func importedUser(id string) *store.User {
+	return &store.User{ID: id, Email: id + "@old.example", Status: store.UserActive, PasswordHash: oauth.NewSecret("hash"), CreatedAt: time.Now().Truncate(time.Microsecond)}
+}
+
+// importTwo imports two tokens of ada.
+func importTwo(t *testing.T, s *Store) error {
+	batch := store.ImportBatch{Source: "old"}
+	for _, record := range []string{"1", "2"} {
+		f := &store.TokenFamily{ID: record, User: store.FamilyUser{ID: "ada"}, Grant: store.Grant{ClientID: "app"}, Validity: store.Validity{ExpiresAt: time.Now().Add(time.Hour)}}
+		batch.Tokens = append(batch.Tokens, store.NewImport{Family: f, ImportedToken: store.ImportedToken{Record: record, ID: record, FamilyID: record, Access: [32]byte{record[0]}, KeptUntil: f.ExpiresAt}})
+	}
+	_, err := s.Imports.ImportTokens(t.Context(), batch, store.Ending{At: time.Now()})
+	return err
 }
 
 // TestTM1StandInIsNobody: the row that is read for unknown clients is not a client.

@@ -86,7 +86,8 @@ func newStore(db *database) *Store {
 	return &Store{db: db, keys: keys, Store: store.Store{
 		Clients:  clients{db},
 		People:   store.People{Users: users{db}, Identities: identities{db}, Factors: factors{db}, PersonalTokens: personalTokens{db}},
-		Families: families{db}, Devices: devices{db}, Outgoing: store.Outgoing{Logouts: logouts{db}, Mails: mails{db}}, Keys: keys,
+		Issued:   store.Issued{Families: families{db}, Devices: devices{db}, Imports: imports{db}},
+		Outgoing: store.Outgoing{Logouts: logouts{db}, Mails: mails{db}}, Keys: keys,
 		Revocations: revocations{db}, Declarations: declarations{db}, Attempts: attempts{db}, Audit: auditEvents{db},
 		Housekeeping: &housekeeping{db, newDropPaces()}, Connection: db,
 	}}
@@ -106,6 +107,7 @@ type (
 	declarations   struct{ db *database }
 	attempts       struct{ db *database }
 	auditEvents    struct{ db *database }
+	imports        struct{ db *database }
 )
 
 // database is an open database, which the parts of a Store share.

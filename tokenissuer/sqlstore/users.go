@@ -128,33 +128,36 @@ func groupNames(groups []string) string {
 func (s users) AddUser(ctx context.Context, user *store.User, organisationDeclared bool, identities ...store.Identity) error {
 	u, linked := *user, slices.Clone(identities)
 	u.External = u.External || len(linked) > 0
-	return s.db.step(ctx, "adding user", func(ctx context.Context, tx session) error {
-		if !organisationDeclared {
-			if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
-				return fmt.Errorf("organisation %q: %w", u.Organisation, err)
-			}
+	return s.db.step(ctx, "adding user", func(ctx context.Context, tx session) error { return addUser(ctx, tx, &u, organisationDeclared, linked) })
+}
+
+// addUser adds a user with identities.
+func addUser(ctx context.Context, tx session, u *store.User, organisationDeclared bool, linked []store.Identity) error {
+	if !organisationDeclared {
+		if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
+			return fmt.Errorf("organisation %q: %w", u.Organisation, err)
 		}
-		if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
-			return err
-		}
-		err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (`+userColumns+`, password_scheme)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14) ON CONFLICT (email) DO NOTHING`,
-			u.ID, u.Email, string(u.Status), u.Organisation, userMembers(&u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External,
-			u.Service, u.PasswordHash.Reveal(), micros(u.CreatedAt), micros(u.UpdatedAt), passwords.SchemeOf(u.PasswordHash)))
-		if errors.Is(err, store.ErrTaken) {
-			return store.ErrEmailTaken
-		}
-		for _, i := range linked {
-			i.UserID = u.ID
-			if err == nil {
-				err = mustAdd(tx.ExecContext(ctx, insertIdentity+`DO NOTHING`, identityValues(i)...))
-			}
-		}
-		if err == nil {
-			err = searchedUsers.addTerms(ctx, tx, u.ID, userTerms(&u))
-		}
+	}
+	if err := takeSubject(ctx, tx, u.ID, "user", u.CreatedAt); err != nil {
 		return err
-	})
+	}
+	err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (`+userColumns+`, password_scheme)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, string(u.Status), u.Organisation, userMembers(u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External,
+		u.Service, u.PasswordHash.Reveal(), micros(u.CreatedAt), micros(u.UpdatedAt), passwords.SchemeOf(u.PasswordHash)))
+	if errors.Is(err, store.ErrTaken) {
+		return store.ErrEmailTaken
+	}
+	for _, i := range linked {
+		i.UserID = u.ID
+		if err == nil {
+			err = mustAdd(tx.ExecContext(ctx, insertIdentity+`DO NOTHING`, identityValues(i)...))
+		}
+	}
+	if err == nil {
+		err = searchedUsers.addTerms(ctx, tx, u.ID, userTerms(u))
+	}
+	return err
 }
 
 // ChangeUser makes the change and, unless tokens are kept, ends every family of the user.

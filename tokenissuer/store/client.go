@@ -97,11 +97,23 @@ type Client struct {
 
 // ClientSecret is the stored form of a client secret.
 type ClientSecret struct {
-	// Digest is the SHA-256 of the secret.
-	Digest    [sha256.Size]byte
+	// Digest is the SHA-256 of the secret; zero: only Hash is known.
+	Digest [sha256.Size]byte
+	// Hash is the bcrypt hash of a secret that another server has hashed; empty: Digest is known. It is replaced at the first use.
+	Hash      oauth.Secret
 	CreatedAt time.Time
 	// ExpiresAt is the end of the overlap of a rotation; zero: never.
 	ExpiresAt time.Time
+}
+
+// Equal reports whether two secrets are stored alike.
+func (s ClientSecret) Equal(other ClientSecret) bool {
+	return s.Digest == other.Digest && s.Hash.Digest() == other.Hash.Digest() && s.CreatedAt.Equal(other.CreatedAt) && s.ExpiresAt.Equal(other.ExpiresAt)
+}
+
+// IsLive reports whether the secret has not expired.
+func (s ClientSecret) IsLive(now time.Time) bool {
+	return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)
 }
 
 // SetDefaults fills in what a registration omitted: type confidential, the grants that suit the type, scope public, and the id as name.
@@ -169,7 +181,7 @@ func (c *Client) SecretMatches(digest [sha256.Size]byte, now time.Time) bool {
 	match := 0
 	for i := range c.Secrets {
 		equal := subtle.ConstantTimeCompare(c.Secrets[i].Digest[:], digest[:])
-		if expires := c.Secrets[i].ExpiresAt; expires.IsZero() || now.Before(expires) {
+		if c.Secrets[i].IsLive(now) {
 			match |= equal
 		}
 	}

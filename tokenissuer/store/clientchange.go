@@ -3,6 +3,8 @@ package store
 import (
 	"slices"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
 // ClientChange is a change of a client and of its tokens.
@@ -45,9 +47,22 @@ func RotateSecret(secret ClientSecret, othersUntil time.Time) ClientChange {
 			}
 		}
 		secrets = slices.DeleteFunc(secrets, func(s ClientSecret) bool {
-			return s.Digest == secret.Digest || !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(secret.CreatedAt)
+			return s.Digest == secret.Digest && s.Hash.IsEmpty() || !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(secret.CreatedAt)
 		})
 		c.Secrets = append(secrets, secret)
+		return nil
+	}}
+}
+
+// LearnSecret returns the change that replaces a hash by the digest of its secret, which has just been used.
+func LearnSecret(hash, secret oauth.Secret) ClientChange {
+	return ClientChange{Edit: func(c *Client) error {
+		c.Secrets = slices.Clone(c.Secrets)
+		for i := range c.Secrets {
+			if s := &c.Secrets[i]; !s.Hash.IsEmpty() && s.Hash.Digest() == hash.Digest() {
+				s.Digest, s.Hash = secret.Digest(), oauth.Secret{}
+			}
+		}
 		return nil
 	}}
 }

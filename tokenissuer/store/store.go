@@ -77,8 +77,7 @@ func Unavailable(err error) error {
 type Store struct {
 	Clients ClientStore
 	People
-	Families FamilyStore
-	Devices  DeviceStore
+	Issued
 	Outgoing
 	Keys         KeyStore
 	Revocations  RevocationStore
@@ -87,6 +86,13 @@ type Store struct {
 	Audit        AuditStore
 	Housekeeping Housekeeper
 	Connection
+}
+
+// Issued is the part of a Store with what was issued: token families, device authorizations, and tokens of other servers.
+type Issued struct {
+	Families FamilyStore
+	Devices  DeviceStore
+	Imports  ImportStore
 }
 
 // Outgoing is the part of a Store with what waits to be sent.
@@ -307,7 +313,7 @@ type Expiring string
 const (
 	// ExpiringRevocations are revocations.
 	ExpiringRevocations Expiring = "revocations"
-	// ExpiringFamilies are families, decided requests, session clients and personal access tokens.
+	// ExpiringFamilies are families, decided requests, session clients, personal access tokens and imported tokens.
 	ExpiringFamilies Expiring = "families"
 	// ExpiringAttempts are counts of failed attempts, which expire when their window ends, and device authorizations.
 	ExpiringAttempts Expiring = "attempts"

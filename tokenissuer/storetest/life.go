@@ -108,7 +108,7 @@ func (p populated) calls(s store.Store) []call {
 		{"Drop, revocations", func(ctx context.Context) error {
 			return errOf(s.Housekeeping.Drop(ctx, store.ExpiringRevocations, now.AddDate(0, 0, 2)))
 		}},
-	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s), factorCalls(s), mailCalls(s), deviceCalls(s), auditCalls(s))
+	}, nodeCalls(s), logoutCalls(s), identityCalls(s), personalTokenCalls(s), importCalls(s), factorCalls(s), mailCalls(s), deviceCalls(s), auditCalls(s))
 }
 
 func nodeCalls(s store.Store) []call {

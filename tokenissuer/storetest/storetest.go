@@ -27,7 +27,7 @@ func contract() []check {
 	return slices.Concat(
 		clientChecks, clientSearchChecks, secretChecks, revokeClientChecks, userChecks, userChangeChecks, userSearchChecks, organisationChecks,
 		familyChecks, familyUserChecks, standingChecks, codeChecks, refreshChecks, endingChecks, logoutChecks, mailChecks, hostSessionChecks,
-		identityChecks, unlinkingChecks, personalTokenChecks, factorChecks, deviceChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
+		identityChecks, unlinkingChecks, personalTokenChecks, importChecks, factorChecks, deviceChecks, familyRaceChecks, dropChecks, keyChecks, revocationChecks, feedChecks,
 		declarationChecks, auditChecks, leaseChecks, sizeChecks, sharedAttemptChecks, strangeChecks, lifeChecks,
 	)
 }
@@ -90,6 +90,7 @@ func client(id string) *store.Client {
 		Secrets: []store.ClientSecret{
 			{Digest: digest(id + " first"), CreatedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)},
 			{Digest: digest(id + " second"), CreatedAt: now},
+			{Hash: oauth.NewSecret("$2a$12$of " + id), CreatedAt: now},
 		},
 		Grants:       []oauth.GrantType{oauth.ClientCredentials, oauth.AuthorizationCode},
 		Scopes:       oauth.Scopes{"public", "read:<things>'&"},

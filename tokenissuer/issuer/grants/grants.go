@@ -153,13 +153,15 @@ func (g *Grants) clientOf(ctx context.Context, r Request) (client *store.Client,
 	case oauth.PasswordGrant:
 		return g.clients.BuiltIn(), nil
 	case oauth.RefreshTokenGrant:
-		id, _, genuine := g.families.Master.ReadRefreshToken(r.Refresh.Token)
+		id, _, genuine, storeErr := g.families.ReadRefreshToken(ctx, r.Refresh.Token)
+		if storeErr != nil {
+			return nil, storeErr
+		}
 		if !genuine {
 			return nil, err
 		}
 		f, _ := g.families.Recall(id) // a family's client never changes
 		if f == nil {
-			var storeErr error
 			if f, storeErr = g.families.Stored(ctx, id); storeErr != nil {
 				return nil, storeErr
 			}

@@ -36,7 +36,10 @@ func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Req
 		return issuer.Grant{}, oauth.MissingParameter("refresh_token")
 	}
 	// 2. The family. A cached family suffices to accept a token. Only the store decides a refusal or a repetition.
-	id, generation, genuine := g.families.Master.ReadRefreshToken(r.Refresh.Token)
+	id, generation, genuine, err := g.families.ReadRefreshToken(ctx, r.Refresh.Token)
+	if err != nil {
+		return issuer.Grant{}, err
+	}
 	if !genuine {
 		return issuer.Grant{}, refreshRefused(store.Missing)
 	}
@@ -44,7 +47,6 @@ func (g *refreshToken) exchange(ctx context.Context, client *store.Client, r Req
 	f, user := g.families.Recall(id)
 	scopes, refusal := use.check(f)
 	if refusal != nil || use.Repeated {
-		var err error
 		if f, err = g.families.Stored(ctx, id); err != nil {
 			return issuer.Grant{}, err
 		}
