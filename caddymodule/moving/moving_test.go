@@ -298,7 +298,7 @@ func TestDK37TwoServicesAreTwoSources(t *testing.T) {
 		}
 		names[name] = true
 	}
-	if nameOf("a:5432", "api") != nameOf("a:5432", "api") {
-		t.Error("a database has two names")
+	if again := nameOf("a:5432", "api"); !names[again] {
+		t.Errorf("a database has two names: %q", again)
 	}
 }

@@ -62,7 +62,7 @@ func TestDK4AFloodOfUnknownTokens(t *testing.T) {
 }
 
 // failingImports has no token and cannot be reached.
-type failingImports struct{ countingImports }
+type failingImports struct{}
 
 func (*failingImports) HasImported(context.Context) (bool, error) { return false, errDown }
 
@@ -104,7 +104,6 @@ func TestDK30AStoreThatIsDownWhereNothingWasImported(t *testing.T) {
 
 // waitingImports answers nobody before it is released.
 type waitingImports struct {
-	countingImports
 	asked   chan struct{}
 	release chan struct{}
 }
