@@ -126,9 +126,11 @@ func (s *storedSecret) addTo(c *store.Client) error {
 	case len(s.digest) != sha256.Size:
 		return fmt.Errorf("client %q is damaged: a digest of %d bytes", c.ID, len(s.digest))
 	}
-	c.Secrets = append(c.Secrets, store.ClientSecret{
-		Digest: [sha256.Size]byte(s.digest), Hash: oauth.NewSecret(string(s.hash)), CreatedAt: timeOf(s.created), ExpiresAt: timeOf(s.expires),
-	})
+	secret := store.ClientSecret{Digest: [sha256.Size]byte(s.digest), CreatedAt: timeOf(s.created), ExpiresAt: timeOf(s.expires)}
+	if len(s.hash) > 0 {
+		secret.Hash = oauth.NewSecret(string(s.hash))
+	}
+	c.Secrets = append(c.Secrets, secret)
 	return nil
 }
 
