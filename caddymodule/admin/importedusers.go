@@ -256,12 +256,12 @@ func (o takeover) user(ctx context.Context, row UserToImport, states map[string]
 	case !known || !before.AddedAt.Equal(user.CreatedAt):
 		return result.becomes(Refused, errNotImported)
 	}
-	return o.changeUser(ctx, user, row, readSaid(before.Said), result)
+	return o.takeChanges(ctx, user, row, readSaid(before.Said), result)
 }
 
-// changeUser changes what the source has changed. If that is refused, it changes alone what a person must not be able to hold up, with a name that
+// takeChanges changes what the source has changed. If that is refused, it changes alone what a person must not be able to hold up, with a name that
 // is too long or an address that is taken: status, password, role, organisation and groups, or else the status.
-func (o takeover) changeUser(ctx context.Context, user *store.User, row UserToImport, old said, result Imported) (Imported, error) {
+func (o takeover) takeChanges(ctx context.Context, user *store.User, row UserToImport, old said, result Imported) (Imported, error) {
 	now := row.said()
 	for _, kept := range []string{statusSet, firstEmail} {
 		now[kept] = old[kept]

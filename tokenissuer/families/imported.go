@@ -75,7 +75,7 @@ func (i *Imported) Refresh(ctx context.Context, text oauth.Secret) (*store.Impor
 
 // find returns the imported token with that access or refresh token, or nil.
 func (i *Imported) find(ctx context.Context, text oauth.Secret) (*store.ImportedToken, error) {
-	if !i.MayHave(text.Reveal()) {
+	if !i.MayHave(text.Reveal()) || i.families.Imports == nil {
 		return nil, nil
 	}
 	now, digest := i.families.NodeNow(), text.Digest()
@@ -131,7 +131,7 @@ func (i *Imported) hasAny(ctx context.Context, now time.Time) (bool, error) {
 
 // MayHave reports whether a text can be an imported token: it has the form of one, and nothing says that there are none.
 func (i *Imported) MayHave(text string) bool {
-	if i == nil || i.families.Imports == nil || !IsImportable(text) {
+	if i == nil || !IsImportable(text) { // the store is read by find alone: it may not be open yet
 		return false
 	}
 	has, asked := i.unknown.GetAt("", i.families.NodeNow())
