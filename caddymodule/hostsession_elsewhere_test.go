@@ -293,6 +293,24 @@ func TestEveryAnswerOfOursIsNotSniffed(t *testing.T) {
 	hold("an answer that refuses", ada.navigate(strings.Replace(begun.String(), "code=", "error=access_denied&x=", 1)))
 }
 
+// TestAnIssuerThatCannotAnswerRefusesNobody checks that an answer temporarily_unavailable of the issuer is shown as an outage, with the link that
+// tries again, and an answer that refuses is not.
+func TestAnIssuerThatCannotAnswerRefusesNobody(t *testing.T) {
+	g := startHosts(t)
+	for failure, want := range map[string]int{"temporarily_unavailable": http.StatusServiceUnavailable, "access_denied": http.StatusForbidden} {
+		ada := g.visitor(t)
+		ada.walk(g.at("app", "/x"), "ada@acme.example")
+		ada.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})
+		begun := ada.begun("app", "/y")
+		ada.navigate(strings.Replace(begun.String(), "code=", "error="+failure+"&x=", 1))
+		begun.RawQuery = ""
+		a := ada.navigate(begun.String())
+		if a.status != want || (a.header.Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) || !strings.Contains(a.body, "/oauth/sign_in?return=%2Fy") {
+			t.Errorf("%s: %d %v %.3000s", failure, a.status, a.header, a.body)
+		}
+	}
+}
+
 // TestADeepLinkKeepsItsQuery checks that a link keeps its query for as long as the derived URLs and cookies fit into Caddy's limits, in
 // every way of signing in. For longer links a page says that the link was shortened.
 func TestADeepLinkKeepsItsQuery(t *testing.T) {

@@ -65,11 +65,14 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host oauth.Ho
 		return oauth.NewError(oauth.InvalidRequest, "issuer_wrong")
 	case a.failure != "":
 		h.Audit.Refused(r, "sign-in at a host failed", oauth.NewError(oauth.AccessDenied, "issuer_refused"), zap.String("answer", knownFailure(a.failure)))
-		code := pages.NotSignedIn
-		if a.failure == "login_required" {
+		status, code := http.StatusForbidden, pages.NotSignedIn
+		switch a.failure {
+		case "login_required":
 			code = pages.NotFresh
+		case "temporarily_unavailable": // nobody has refused the visitor
+			status = http.StatusServiceUnavailable
 		}
-		h.Pages.explain(w, r, host, explanation{http.StatusForbidden, code, attempt})
+		h.Pages.explain(w, r, host, explanation{status, code, attempt})
 		return nil
 	}
 	// 3. The code becomes a session.

@@ -83,6 +83,9 @@ func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host oauth.H
 }
 
 func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, host oauth.Host, e explanation) {
+	if e.status == http.StatusServiceUnavailable {
+		answers.SetStatusHeaders(w, oauth.Unavailable("answer_not_used", nil))
+	}
 	if e.code != "" {
 		e.attempt.Return = returnPath(e.attempt.Return)
 		link := signInURL(e.attempt)
@@ -93,7 +96,7 @@ func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, hos
 		return
 	}
 	code := problemOf(e.status)
-	if code.Waits() {
+	if code.Waits() && e.status != http.StatusServiceUnavailable {
 		answers.SetStatusHeaders(w, oauth.Unavailable("answer_not_used", nil))
 	}
 	p.show(w, r, e.status, pages.Problem{Code: code})
