@@ -76,7 +76,7 @@ func (s importingClients) AddClient(ctx context.Context, c *store.Client) error 
 	return s.imports.AddImportedClient(ctx, s.source, s.said, c)
 }
 
-// client imports a client, of which states has what was imported before.
+// client imports a client. States holds what was imported before.
 func (o takeover) client(ctx context.Context, row ClientToImport, states map[string]store.ImportState) (Imported, error) {
 	result := Imported{User: row.Name, ID: row.ID}
 	wanted, note, err := o.clientOf(row)
@@ -224,7 +224,7 @@ func (o takeover) clientOf(row ClientToImport) (c *store.Client, note string, er
 		c.Type = store.PublicClient
 	}
 	if len(c.RedirectURIs) == 0 && !row.Confidential {
-		c.Grants = []oauth.GrantType{oauth.RefreshTokenGrant} // nobody can sign in to it
+		c.Grants = []oauth.GrantType{oauth.RefreshTokenGrant} // without a redirect URI there is no sign-in
 		if note == "" {
 			c.Disabled, note = true, "brought over disabled: it has no redirect URI and is not confidential, so nobody can use it"
 		}

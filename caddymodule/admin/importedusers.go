@@ -228,7 +228,7 @@ func (row UserToImport) said() said {
 	})
 }
 
-// user imports a user, of whom states has what was imported before.
+// user imports a user. States holds what was imported before.
 func (o takeover) user(ctx context.Context, row UserToImport, states map[string]store.ImportState) (Imported, error) {
 	result := Imported{User: row.Email, ID: row.ID}
 	if row.ID == "" {
@@ -384,8 +384,8 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 	return c
 }
 
-// mayFollow reports whether a status follows that of the source. Nobody comes in again whom an operator keeps out here, whatever happens there, and
-// one who is disabled does not become one who is only locked.
+// mayFollow reports whether a status follows that of the source. A user whom an operator has disabled or locked here stays so, whatever the source
+// says, and a disabled user does not become a locked one.
 func mayFollow(is store.UserStatus, wanted string, old said) bool {
 	switch store.UserStatus(wanted) {
 	case store.UserActive:

@@ -165,7 +165,7 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 	act := func(name string, danger bool) {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
 	}
-	others := u.ID != v.operator.UserID // nobody may take the own way in
+	others := u.ID != v.operator.UserID // the API refuses operators who would lock themselves out
 	changeable := u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
 	if changeable {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.edit"), URL: to("/people/edit", "id", u.ID)})

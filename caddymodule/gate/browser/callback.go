@@ -69,7 +69,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, host oauth.Ho
 		switch a.failure {
 		case "login_required":
 			code = pages.NotFresh
-		case "temporarily_unavailable": // nobody has refused the visitor
+		case "temporarily_unavailable": // the visitor was not refused
 			status = http.StatusServiceUnavailable
 		}
 		h.Pages.explain(w, r, host, explanation{status, code, attempt})

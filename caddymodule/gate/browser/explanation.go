@@ -83,7 +83,8 @@ func (h *Handler) explained(w http.ResponseWriter, r *http.Request, host oauth.H
 }
 
 func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, host oauth.Host, e explanation) {
-	if e.status == http.StatusServiceUnavailable {
+	problem := problemOf(e.status)
+	if problem.Waits() {
 		answers.SetStatusHeaders(w, oauth.Unavailable("answer_not_used", nil))
 	}
 	if e.code != "" {
@@ -95,9 +96,5 @@ func (p *pageWriter) showExplanation(w http.ResponseWriter, r *http.Request, hos
 		p.show(w, r, e.status, pages.AtHost{Code: e.code, URL: link})
 		return
 	}
-	code := problemOf(e.status)
-	if code.Waits() && e.status != http.StatusServiceUnavailable {
-		answers.SetStatusHeaders(w, oauth.Unavailable("answer_not_used", nil))
-	}
-	p.show(w, r, e.status, pages.Problem{Code: code})
+	p.show(w, r, e.status, pages.Problem{Code: problem})
 }
