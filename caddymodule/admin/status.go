@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/coverage"
@@ -12,7 +13,7 @@ import (
 
 // nodeOperations need neither store nor issuer.
 var nodeOperations = map[Route]operation{
-	ShowStatus:   shows[NodeStatus]("Shows how this node does", bare(showStatus)),
+	ShowStatus:   shows[NodeStatus]("Shows how this node does", bare(showStatus)).by(reflect.TypeFor[statusQuery]()),
 	ShowWarnings: shows[[]string]("Lists likely mistakes in what protects the routes, as they are logged at a start", bare(showWarnings)),
 	ShowRoutes:   shows[[]coverage.Route]("Shows what protects each route to an upstream", bare(showRoutes)),
 	ExplainToken: shows[Explanation]("Says which checks a token passes", withBody(explainToken)),
@@ -21,9 +22,18 @@ var nodeOperations = map[Route]operation{
 // countTimeout bounds the counting of records.
 const countTimeout = time.Second
 
+// statusQuery says what of the state is asked for.
+type statusQuery struct {
+	Uncounted bool `json:"uncounted" help:"Without a new count of the records, which takes longer than all the rest"`
+}
+
 // showStatus shows the state of this node. It needs no issuer.
 func showStatus(t *Target, r *http.Request) (int, any, error) {
-	return http.StatusOK, t.status(r.Context()), nil
+	asked, err := queryOf[statusQuery](r)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, t.status(r.Context(), asked), nil
 }
 
 // showRoutes shows what protects each route. It needs neither store nor issuer.
@@ -68,7 +78,7 @@ type IssuerStatus struct {
 	ClockSkew   float64 `json:"clock_skew_seconds"`
 	Verified    int     `json:"verified_tokens"`
 	Housekeeper bool    `json:"housekeeper"`
-	// Stored is the number of records by table, as counted now or, if the store takes too long, by the housekeeper; nil: unknown.
+	// Stored is the number of records by table, as counted now or, if that was not asked for or takes too long, by the housekeeper; nil: unknown.
 	Stored map[string]int64 `json:"stored_rows,omitzero"`
 	// AuditDropped is the number of events of the audit log that the store did not get, since this node started.
 	AuditDropped int64 `json:"audit_events_dropped,omitzero"`
@@ -85,11 +95,18 @@ type MailStatus struct {
 	LastSuccess time.Time `json:"last_success,omitzero"`
 }
 
-func (t *Target) status(ctx context.Context) NodeStatus {
+func (t *Target) status(ctx context.Context, asked statusQuery) NodeStatus {
 	s := NodeStatus{Version: t.Version, Reasons: t.Unreadiness(), Streams: t.OpenStreams()}
 	s.Ready = len(s.Reasons) == 0
 	if t.OwnIssuer != nil {
-		s.Own = t.issuerStatus(ctx)
+		s.Own = t.issuerStatus()
+		if !asked.Uncounted {
+			ctx, cancel := context.WithTimeout(ctx, countTimeout)
+			defer cancel()
+			if rows, err := t.Node.CountRows(ctx); err == nil { // else those of before are better than none
+				s.Own.Stored = rows
+			}
+		}
 	}
 	if len(t.Trusted) > 0 {
 		s.Trust, s.TrustKeys = make(map[string]string), make(map[string]fetch.KeysReport)
@@ -112,7 +129,7 @@ func (t *Target) status(ctx context.Context) NodeStatus {
 	return s
 }
 
-func (t *Target) issuerStatus(ctx context.Context) *IssuerStatus {
+func (t *Target) issuerStatus() *IssuerStatus {
 	of := t.Node.Status()
 	s := &IssuerStatus{
 		Issuer: t.Issuer.URL, Store: of.Store, Revocations: of.Revocations,
@@ -135,11 +152,6 @@ func (t *Target) issuerStatus(ctx context.Context) *IssuerStatus {
 	}
 	for state, n := range of.Keys {
 		s.Keys[string(state)] = n
-	}
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	if rows, err := t.Node.CountRows(ctx); err == nil { // else those of before are better than none
-		s.Stored = rows
 	}
 	return s
 }

@@ -80,7 +80,11 @@ const (
 
 // lookAtNode finds what ShowStatus knows: the node, the mail server, providers and trusted issuers.
 func lookAtNode(v *visit, list *attentions) error {
-	status, _, err := readAs[admin.NodeStatus](v.context(), &v.operator, admin.Ask{Route: admin.ShowStatus})
+	ask := admin.Ask{Route: admin.ShowStatus, Query: url.Values{"uncounted": {"true"}}}
+	status, _, err := readAs[admin.NodeStatus](v.context(), &v.operator, ask)
+	if err == nil && status.Own != nil && status.Own.Mail != nil && status.Own.Mail.Trouble != "" { // how many letters wait?
+		status, _, err = readAs[admin.NodeStatus](v.context(), &v.operator, admin.Ask{Route: admin.ShowStatus})
+	}
 	if err != nil {
 		return err
 	}
