@@ -50,6 +50,7 @@ func startConsole(t *testing.T, changes ...string) *consoleScene {
 		"http://wiki.localhost", "http://admin.localhost:TCPPORT {\n\tlog\n\toauth_console\n}\nhttp://wiki.localhost",
 	}, changes...)
 	s := &consoleScene{startHosts(t, site...), clock, map[string]phone{}}
+	s.awaitServing()
 	s.ok("user", "add", "--id", "u-ada", "--email", "ada@acme.example", "--name", "Ada", "--org", "acme", "--role", "member", "--group", "engineering", "--password-hash", peopleHash())
 	s.ok("user", "add", "--id", "u-ben", "--email", "ben@other.example", "--name", "Ben", "--org", "other", "--role", "member", "--password-hash", peopleHash())
 	return s
