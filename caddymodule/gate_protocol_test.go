@@ -242,6 +242,7 @@ func TestG78NoKeys(t *testing.T) {
 	proxy := faultproxy.Start(t, server.Addr())
 	remote := strings.Replace(site, "store memory", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()), 1)
 	g := startGate(t, remote)
+	g.awaitServing()
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 	check(t, caddy.Stop())
