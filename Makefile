@@ -7,6 +7,9 @@ FUZZTIME ?= 30s
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
 
+# The race detector waits a second at the end of every process, for reports that are being written.
+export GORACE = atexit_sleep_ms=50
+
 .PHONY: build quick test crash cluster floods screenshots lint fmt bench bench-check fuzz clean
 
 # ./caddy, with Gatehouse in it.

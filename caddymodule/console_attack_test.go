@@ -431,7 +431,7 @@ func TestO68NoChangeIsLost(t *testing.T) {
 		about := url.Values{"id": {id}, "user": {id}, "session": {id}, "search": {id}, "group": {id}, "after": {id}, "client": {id}, "organisation": {id}, "factor": {id}, "token": {id}}
 		for _, p := range pages {
 			for i, target := range p.targets(actions, about) {
-				if i > 3 { // the same code answers all actions
+				if i > 0 { // the same code answers all actions
 					break
 				}
 				a := v.navigate(s.at("admin", target))

@@ -187,7 +187,7 @@ func (n *Node) Launch(environment ...string) error {
 	defer output.Close()
 	command := exec.Command(program, "run", "--config", n.caddyfile(), "--adapter", "caddyfile") //nolint:gosec // this program
 	command.Dir, command.Stdout, command.Stderr = n.Dir, output, output
-	command.Env = append(os.Environ(), asNode+"=1", "GORACE=exitcode=0", "HOME="+n.Dir,
+	command.Env = append(os.Environ(), asNode+"=1", "GORACE=exitcode=0 atexit_sleep_ms=50", "HOME="+n.Dir,
 		"XDG_DATA_HOME="+filepath.Join(n.Dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(n.Dir, "config"))
 	command.Env = slices.Concat(command.Env, n.setup.Environment, environment)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
