@@ -25,6 +25,7 @@ func (a authority) CurrentCABundleContent() []byte { return a }
 func TestKubernetes(t *testing.T) {
 	g := startGatehouse(t)
 	p := g.open("kubernetes-api")
+	p.ran("k8s.io/apiserver", inGo(t, ".", "k8s.io/apiserver"))
 	var file apiserverv1.AuthenticationConfiguration
 	check(t, yaml.UnmarshalStrict([]byte(p.block("yaml")), &file))
 	var internal apiserver.AuthenticationConfiguration
