@@ -68,7 +68,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// idToken signs the person in at a public client, as kubelogin does, and returns the ID token.
+// idToken signs the person in at a public client, as kubelogin and Argo CD's command line do, and returns the ID token.
 func (g *gatehouse) idToken(t *testing.T, client, redirect string, more ...oauth2.AuthCodeOption) string {
 	t.Helper()
 	verifier := oauth2.GenerateVerifier()
