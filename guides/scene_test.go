@@ -1,5 +1,6 @@
-// Package guides drives applications of docs/guides with the code of their own makers: a whole program, or the part of it that speaks OpenID
-// Connect. It is a module of its own, so that nobody who builds Gatehouse resolves what they need. Run it with `make guides`.
+// Package guides drives applications of docs/guides with the code of their own makers: a whole program, the part of it that speaks OpenID
+// Connect, or the library with which it signs in. It is a module of its own, so that nobody who builds Gatehouse resolves what they need. Run
+// it with `make guides`.
 package guides
 
 import (

@@ -1,5 +1,5 @@
-// Signs in with openid-client as the server of Immich does, with the settings of its page of administration. Immich's pages and its mobile
-// application take the address to which they are sent to the server; so does the test. It answers with the profile of the person.
+// Signs in with openid-client as the server of Immich does, with the settings of its page of administration. The browser or the mobile
+// application hands the server the address that it was sent to, and gets the profile of the person.
 import http from "node:http";
 import * as oidc from "openid-client";
 
