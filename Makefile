@@ -113,10 +113,10 @@ crash:
 		$(RACE) -tags failpoint -count=1 -parallel=4 -timeout=2h $(CRASH_VERBOSE) -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
-$(NPM_DIR)/node_modules/.package-lock.json: $(NPM_DIR)/package.json $(NPM_DIR)/package-lock.json
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	.ci/need node nodejs
 	.ci/need npm npm
-	cd $(NPM_DIR) && npm ci
+	cd $* && npm ci
 	touch $@
 
 # Many nodes on one PostgreSQL, by the thousand: see docs/reliability.md. It takes half an hour, and
@@ -153,13 +153,15 @@ threats:
 openapi:
 	go run ./internal/openapi
 
-# Signs in to applications of docs/guides by the code of their makers: Miniflux, Gitea, GitLab, Vault and the Kubernetes API server. They
-# are a module of their own, which takes minutes to build the first time.
+# Signs in to applications of docs/guides by the code of their makers, or by the libraries with which they sign in; docs/guides/README.md
+# lists them. They are modules of their own, which take minutes to build the first time, Argo CD the most of them.
 .PHONY: guides
-guides: build
+guides: build guides/node/node_modules/.package-lock.json
 	.ci/need-postgres
 	.ci/need puma puma
 	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
+	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
+	.ci/need /usr/lib/python3/dist-packages/starlette python3-starlette python3-httpx python3-itsdangerous python3-uvicorn
 	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
 
 # The documentation as a site in dist/site: static files, with a search that needs no server.
@@ -200,4 +202,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf caddy bin dist $(NPM_DIR)/node_modules
+	rm -rf caddy bin dist $(NPM_DIR)/node_modules guides/node/node_modules

@@ -12,6 +12,7 @@ import (
 func TestGitea(t *testing.T) {
 	g := startGatehouse(t)
 	p := g.open("gitea")
+	p.ran("goth", inGo(t, ".", "github.com/markbates/goth"))
 	_, command, found := strings.Cut(p.text, "$ gitea admin auth add-oauth ")
 	if !found {
 		t.Fatal("the guide adds no source")

@@ -1,7 +1,6 @@
 package guides
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,9 +39,8 @@ run lambda { |env|
 // TestGitLab signs in by the strategy of GitLab, as Debian packages it, with the guide's part of gitlab.rb.
 func TestGitLab(t *testing.T) {
 	g := startGatehouse(t)
-	addr, dir := freeAddr(t), t.TempDir()
-	_, port, _ := net.SplitHostPort(addr)
-	site := "http://localhost:" + port
+	addr, site := freeSite(t)
+	dir := t.TempDir()
 	p := g.open("gitlab", "https://gitlab.example.com", site)
 	check(t, os.WriteFile(filepath.Join(dir, "gitlab.rb"), []byte(p.block("ruby")), 0o600))
 	check(t, os.WriteFile(filepath.Join(dir, "config.ru"), []byte(gitlab), 0o600))

@@ -25,6 +25,7 @@ func (a authority) CurrentCABundleContent() []byte { return a }
 func TestKubernetes(t *testing.T) {
 	g := startGatehouse(t)
 	p := g.open("kubernetes-api")
+	p.ran("k8s.io/apiserver", inGo(t, ".", "k8s.io/apiserver"))
 	var file apiserverv1.AuthenticationConfiguration
 	check(t, yaml.UnmarshalStrict([]byte(p.block("yaml")), &file))
 	var internal apiserver.AuthenticationConfiguration
@@ -67,7 +68,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// idToken signs the person in at a public client, as kubelogin does, and returns the ID token.
+// idToken signs the person in at a public client, as kubelogin and Argo CD's command line do, and returns the ID token.
 func (g *gatehouse) idToken(t *testing.T, client, redirect string, more ...oauth2.AuthCodeOption) string {
 	t.Helper()
 	verifier := oauth2.GenerateVerifier()

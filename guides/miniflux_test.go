@@ -1,7 +1,6 @@
 package guides
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,10 +20,9 @@ func TestMiniflux(t *testing.T) {
 	name, err := database.NewDatabase()
 	check(t, err)
 	g := startGatehouse(t)
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	site := "http://localhost:" + port
+	addr, site := freeSite(t)
 	p := g.open("miniflux", "https://reader.example.com", site)
+	p.ran("Miniflux", inGo(t, ".", "miniflux.app/v2"))
 	command := exec.Command(program)
 	command.Env = append(os.Environ(), strings.Fields(p.block("ini"))...)
 	command.Env = append(command.Env, "DATABASE_URL="+name, "RUN_MIGRATIONS=1", "LISTEN_ADDR="+addr, "SSL_CERT_FILE="+g.authority)

@@ -1,5 +1,6 @@
-// Package guides drives applications of docs/guides with the code of their own makers: a whole program, or the part of it that speaks OpenID
-// Connect. It is a module of its own, so that nobody who builds Gatehouse resolves what they need. Run it with `make guides`.
+// Package guides drives applications of docs/guides with the code of their own makers: a whole program, the part of it that speaks OpenID
+// Connect, or the library with which it signs in. It is a module of its own, so that nobody who builds Gatehouse resolves what they need. Run
+// it with `make guides`.
 package guides
 
 import (
@@ -177,22 +178,13 @@ type guide struct {
 	secret string // of the client that the page registers
 }
 
-// open reads a page and registers its first application with the command that it prints. The addresses replace those of the page.
+// open reads a page and registers its first application. The addresses replace those of the page.
 func (g *gatehouse) open(name string, addresses ...string) *guide {
 	g.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs/guides", name+".md"))
 	check(g.t, err)
 	p := &guide{g: g, text: strings.NewReplacer(append(addresses, "https://auth.example.com", g.url)...).Replace(string(text))}
-	command, found := strings.CutPrefix(p.block("console"), "$ caddy oauth ")
-	if !found {
-		g.t.Fatalf("%s: the first command registers no client", name)
-	}
-	command, _, _ = strings.Cut(command, "\n$ ")
-	var args []string
-	for _, word := range regexp.MustCompile(`"[^"]*"|[^\s\\]+`).FindAllString(command, -1) {
-		args = append(args, strings.Trim(word, `"`))
-	}
-	out := g.oauth("", append(args, "--first-party")...)
+	out := p.register(p.block("console"))
 	if strings.Contains(out, "client_secret ") {
 		p.secret = printed(g.t, out, "client_secret")
 		p.text = strings.ReplaceAll(p.text, "THE_SECRET", p.secret)
@@ -200,14 +192,35 @@ func (g *gatehouse) open(name string, addresses ...string) *guide {
 	return p
 }
 
+// register registers an application with the first command of a block, and returns what the command prints.
+func (p *guide) register(block string) string {
+	p.g.t.Helper()
+	command, found := strings.CutPrefix(block, "$ caddy oauth ")
+	if !found {
+		p.g.t.Fatalf("this registers no client: %s", block)
+	}
+	command, _, _ = strings.Cut(command, "\n$ ")
+	var args []string
+	for _, word := range regexp.MustCompile(`"[^"]*"|[^\s\\]+`).FindAllString(command, -1) {
+		args = append(args, strings.Trim(word, `"`))
+	}
+	return p.g.oauth("", append(args, "--first-party")...)
+}
+
 // block returns the first code block of a language.
 func (p *guide) block(language string) string {
 	p.g.t.Helper()
-	found := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$").FindStringSubmatch(p.text)
-	if found == nil {
-		p.g.t.Fatalf("there is no block of %s", language)
+	return p.nth(language, 0)
+}
+
+// nth returns a code block of a language, of which the page has several.
+func (p *guide) nth(language string, n int) string {
+	p.g.t.Helper()
+	found := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(p.text, -1)
+	if len(found) <= n {
+		p.g.t.Fatalf("there are %d blocks of %s", len(found), language)
 	}
-	return found[1]
+	return found[n][1]
 }
 
 // browser is a person's browser.

@@ -18,6 +18,7 @@ import (
 func TestVault(t *testing.T) {
 	g := startGatehouse(t)
 	p := g.open("vault")
+	p.ran("vault-plugin-auth-jwt", inGo(t, ".", "github.com/hashicorp/vault-plugin-auth-jwt"))
 	pem, err := os.ReadFile(g.authority)
 	check(t, err)
 	storage := &logical.InmemStorage{}
