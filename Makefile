@@ -150,13 +150,18 @@ threats:
 openapi:
 	go run ./internal/openapi
 
-# Signs in to applications of docs/guides by the code of their makers: Miniflux, Gitea, GitLab, Vault and the Kubernetes API server. They
-# are a module of their own, which takes minutes to build the first time.
+# Signs in to applications of docs/guides by the code of their makers: Miniflux, Gitea, GitLab, Vault and the Kubernetes API server; and moves
+# a service with Doorkeeper and Devise to Gatehouse. They are a module of their own, which takes minutes to build the first time.
 .PHONY: guides
 guides: build
 	.ci/need-postgres
 	.ci/need puma puma
 	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
+	.ci/need /usr/sbin/mariadbd mariadb-server
+	.ci/need /usr/share/doc/ruby-doorkeeper ruby-doorkeeper ruby-activerecord
+	.ci/need /usr/share/doc/ruby-devise ruby-devise
+	.ci/need /usr/share/doc/ruby-pg ruby-pg
+	.ci/need /usr/share/doc/ruby-mysql2 ruby-mysql2
 	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
 
 # The documentation as a site in dist/site: static files, with a search that needs no server.
