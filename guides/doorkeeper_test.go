@@ -28,8 +28,11 @@ import (
 	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
-// pepper is that of the old service.
-const pepper = "a pepper of the old service"
+const (
+	pepper = "a pepper of the old service"
+	// livePeople is how many people can sign in.
+	livePeople = 8
+)
 
 // application is a client of the old service.
 type application struct {
@@ -89,7 +92,7 @@ func startMove(t *testing.T, database oldDatabase) *move {
 		{Name: "Phone", RedirectURI: "com.example.phone:/callback", Scopes: "public orders.read"},
 		{Name: "Robot", RedirectURI: "https://robot.example.com/none", Scopes: "public", Confidential: true},
 	}
-	for i := range 12 {
+	for i := range livePeople {
 		m.people = append(m.people, person{Email: fmt.Sprintf("person%d@example.com", i), Password: fmt.Sprintf("the password of number %d", i)})
 	}
 	m.people = append(m.people, person{Email: "unconfirmed@example.com", Password: "never been confirmed", State: "unconfirmed"},
@@ -380,7 +383,7 @@ func (m *move) load(sessions []*session) (end func()) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(100 * time.Millisecond):
+				case <-time.After(200 * time.Millisecond):
 				}
 				if !step(turn) {
 					return
@@ -471,7 +474,7 @@ func moves(t *testing.T, database oldDatabase) {
 	}
 	// What clients have got, by each grant that gives a person's tokens.
 	var busy, idle []*session
-	for i, p := range m.people[:12] {
+	for i, p := range m.people[:livePeople] {
 		for j, a := range m.applications[:3] {
 			s := &session{m: m, application: a, person: p}
 			if j == 1 && i%2 == 0 && !s.passwordGrant() || !(j == 1 && i%2 == 0) && !s.signIn() {
@@ -535,13 +538,13 @@ func moves(t *testing.T, database oldDatabase) {
 	for _, s := range m.revoked {
 		s.ended()
 	}
-	for _, p := range m.people[:12] {
+	for _, p := range m.people[:livePeople] {
 		s := &session{m: m, application: m.applications[0], person: p}
 		if !s.signIn() || !s.calls() {
 			t.Errorf("%s does not sign in with the password that they had", p.Email)
 		}
 	}
-	for _, p := range m.people[12:] {
+	for _, p := range m.people[livePeople:] {
 		got := m.post("/oauth/token", m.applications[1], "grant_type", "password", "username", p.Email, "password", p.Password)
 		if got.status != http.StatusBadRequest || got.text("error") != "invalid_grant" {
 			t.Errorf("%s comes in: %d %s", p.Email, got.status, got.body)
