@@ -154,7 +154,8 @@ openapi:
 	go run ./internal/openapi
 
 # Signs in to applications of docs/guides by the code of their makers, or by the libraries with which they sign in; docs/guides/README.md
-# lists them. They are modules of their own, which take minutes to build the first time, Argo CD the most of them.
+# lists them. And moves a service with Doorkeeper and Devise to Gatehouse. They are modules of their own, which take minutes to build the
+# first time, Argo CD the most of them.
 .PHONY: guides
 guides: build guides/node/node_modules/.package-lock.json
 	.ci/need-postgres
@@ -162,6 +163,11 @@ guides: build guides/node/node_modules/.package-lock.json
 	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
 	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
 	.ci/need /usr/lib/python3/dist-packages/starlette python3-starlette python3-httpx python3-itsdangerous python3-uvicorn
+	.ci/need /usr/sbin/mariadbd mariadb-server
+	.ci/need /usr/share/doc/ruby-doorkeeper ruby-doorkeeper ruby-activerecord
+	.ci/need /usr/share/doc/ruby-devise ruby-devise
+	.ci/need /usr/share/doc/ruby-pg ruby-pg
+	.ci/need /usr/share/doc/ruby-mysql2 ruby-mysql2
 	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
 
 # The documentation as a site in dist/site: static files, with a search that needs no server.

@@ -72,7 +72,7 @@ var alignment = regexp.MustCompile(`(\S) {2,}`)
 func TestV4PrintedCaddyfiles(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "kek")
 	check(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
-	env := []string{"CORP_KEY=0123456789abcdef", "ADA_HASH=" + peopleHash(), "BEN_HASH=" + peopleHash(), "GATEHOUSE_DSN=postgres://gatehouse@127.0.0.1/gatehouse", "LDAP_PASSWORD=" + confSecret}
+	env := []string{"CORP_KEY=0123456789abcdef", "ADA_HASH=" + peopleHash(), "BEN_HASH=" + peopleHash(), "GATEHOUSE_DSN=postgres://gatehouse@127.0.0.1/gatehouse", "LDAP_PASSWORD=" + confSecret, "DEVISE_PEPPER=" + confSecret}
 	for _, name := range []string{"BILLING", "PORTAL", "PARTNER", "SHOP", "ORDERS", "GOOGLE", "ENTRA", "KEYCLOAK", "GITHUB"} {
 		env = append(env, name+"_SECRET="+confSecret)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
@@ -70,8 +72,9 @@ func (o *old) drop(table string, id int) {
 	o.rows = kept
 }
 
-func (o *old) dump() string {
-	var lines []string
+func (o *old) dump() string { return dumped(o.g.t, o.lines()...) }
+
+func (o *old) lines() (lines []string) {
 	for _, r := range o.rows {
 		line := fmt.Sprintf(`{"table":"%s","id":%d`, r.table, r.id)
 		for name, value := range r.members {
@@ -79,7 +82,7 @@ func (o *old) dump() string {
 		}
 		lines = append(lines, line+"}")
 	}
-	return dumped(o.g.t, lines...)
+	return lines
 }
 
 // imports imports the rows as they are now.
@@ -267,6 +270,40 @@ func TestDK35AnElementThatCannotBeSent(t *testing.T) {
 	check(t, err)
 	if f.TokenLifetime <= 0 || f.CreatedAt.Add(f.TokenLifetime).Before(old.ExpiresAt) {
 		t.Errorf("a token of the year 1: its family has tokens of %s", f.TokenLifetime)
+	}
+}
+
+// TestDK42LongKeysOfRowsThatStay: a page of tokens that are refused, whose keys together are more than a request holds, with valid ones between them →
+// the import goes on, the valid ones come over, and of those that are refused now and were imported before none ends.
+func TestDK42LongKeysOfRowsThatStay(t *testing.T) {
+	o := newOld(t, newHome)
+	o.moves()
+	const rows = 1500
+	imports := func(application string) {
+		t.Helper()
+		var lines []string
+		for i := range rows {
+			of := application
+			if i%100 == 7 {
+				of = "1"
+			}
+			lines = append(lines, fmt.Sprintf(`{"table":"oauth_access_tokens","id":"%0800d","resource_owner_id":null,"application_id":%s,"token":"opaque-token-number-%d","expires_in":null,"scopes":"public","created_at":"2026-01-01T00:00:00Z"}`, i, of, i))
+		}
+		out, err := o.g.run("", "import", "doorkeeper", "--from", dumped(t, append(lines, o.lines()...)...), "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "old")
+		if strings.Count(out, "refused") != map[string]int{"1": 0, "2": rows - rows/100}[application] || err != nil && !strings.Contains(err.Error(), "rows were not brought over") {
+			t.Fatalf("%v\n%.2000s", err, out)
+		}
+	}
+	imports("2")
+	o.awaitGate(7, http.StatusOK)
+	if status := o.gate(8); status != http.StatusUnauthorized {
+		t.Errorf("a token of an unknown application: %d", status)
+	}
+	imports("1")
+	o.awaitGate(8, http.StatusOK)
+	imports("2")
+	if first, last := o.gate(0), o.gate(rows-1); first != http.StatusOK || last != http.StatusOK {
+		t.Errorf("tokens that were imported before: %d, %d", first, last)
 	}
 }
 
@@ -527,6 +564,7 @@ func TestDK24GuessesAtABcryptSecret(t *testing.T) {
 	o.set("oauth_applications", 1, "secret", `"`+bcryptOf(t, secret)+`"`)
 	o.moves()
 	hasher := o.g.app().issuer.Clients.Hasher
+	hasher.Patience /= 10
 	var slots []func()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -565,5 +603,31 @@ func TestDK24GuessesAtABcryptSecret(t *testing.T) {
 		if status, _ := o.g.tokenFor("portal", "wrong"); status != want {
 			t.Errorf("wrong secret %d: %d", i+1, status)
 		}
+	}
+}
+
+// TestDK43ManyRequestsOfABcryptSecret: an application whose secret is a bcrypt hash sends many requests at once for the first time → the hash is
+// verified once for all of them, and none is refused because another one is being verified.
+func TestDK43ManyRequestsOfABcryptSecret(t *testing.T) {
+	o := newOld(t, newHome)
+	const secret = "an-older-secret-that-bcrypt-holds"
+	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.DefaultCost)
+	check(t, err)
+	o.set("oauth_applications", 1, "secret", `"`+string(hash)+`"`)
+	o.moves()
+	o.g.app().issuer.Clients.Hasher.Patience = 100 * time.Microsecond // a hundred times as long is less than a hash takes
+	var requests sync.WaitGroup
+	for range 8 {
+		requests.Go(func() {
+			if status, body := o.g.tokenFor("portal", secret); status != http.StatusOK {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	requests.Wait()
+	client, err := o.g.app().node.Store().Clients.Client(t.Context(), "portal")
+	check(t, err)
+	if len(client.Secrets) != 1 || !client.Secrets[0].Hash.IsEmpty() {
+		t.Error("the secret was not learnt")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,8 +75,8 @@ func freeAddr(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start starts a program, and ends it with the test. It waits until the program listens at an address.
-func start(t *testing.T, command *exec.Cmd, addr string) {
+// start starts a program, and ends it with the test, or before that by stop. It waits until the program listens at an address.
+func start(t *testing.T, command *exec.Cmd, addr string) (stop func()) {
 	t.Helper()
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
@@ -85,14 +86,17 @@ func start(t *testing.T, command *exec.Cmd, addr string) {
 		_ = command.Wait()
 		close(ended)
 	}()
-	t.Cleanup(func() {
+	stop = func() {
 		_ = command.Process.Kill()
 		<-ended
+	}
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() {
 			t.Logf("%s said:\n%s", command, &said)
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-ended:
 			t.Fatalf("%s ended: %s", command, &said)
@@ -100,10 +104,11 @@ func start(t *testing.T, command *exec.Cmd, addr string) {
 		}
 		if connection, err := net.Dial("tcp", addr); err == nil {
 			_ = connection.Close()
-			return
+			return stop
 		}
 	}
 	t.Fatalf("%s does not listen at %s", command, addr)
+	return nil
 }
 
 func startGatehouse(t *testing.T) *gatehouse {
@@ -225,15 +230,16 @@ func (p *guide) nth(language string, n int) string {
 
 // browser is a person's browser.
 type browser struct {
-	t      *testing.T
-	client *http.Client
+	t               *testing.T
+	client          *http.Client
+	email, password string // of the person
 }
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	check(t, err)
-	return &browser{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &browser{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, email, password}
 }
 
 // visit opens an address, signs in at Gatehouse on the way, and returns the page of the first address that until accepts.
@@ -253,7 +259,7 @@ func (b *browser) walk(address string, until func(*url.URL) bool, open bool) (at
 	b.t.Helper()
 	method, body := http.MethodGet, url.Values(nil)
 	origin := ""
-	for range 12 {
+	for range 30 {
 		at, err := url.Parse(address)
 		check(b.t, err)
 		request, err := http.NewRequest(method, address, strings.NewReader(body.Encode()))
@@ -275,14 +281,19 @@ func (b *browser) walk(address string, until func(*url.URL) bool, open bool) (at
 		case err == nil:
 			address, method, body = next.String(), http.MethodGet, nil
 			continue
+		case answer.Header.Get("Refresh") != "" && method == http.MethodGet:
+			seconds, err := strconv.Atoi(answer.Header.Get("Refresh"))
+			check(b.t, err)
+			time.Sleep(time.Duration(seconds) * time.Second)
+			continue
+		case answer.StatusCode == http.StatusServiceUnavailable && method == http.MethodPost && answer.Header.Get("Retry-After") != "":
+			time.Sleep(time.Second) // and the person presses the button again
 		case answer.StatusCode != http.StatusOK:
 			b.t.Fatalf("%s %s: %s\n%s", method, address, answer.Status, content)
 		case until(at):
 			return at, string(content)
 		}
-		action, fields := form(b.t, content)
-		fields.Set("email", email)
-		fields.Set("password", password)
+		action, fields := b.form(content)
 		target, err := at.Parse(action)
 		check(b.t, err)
 		address, method, body, origin = target.String(), http.MethodPost, fields, at.Scheme+"://"+at.Host
@@ -291,31 +302,46 @@ func (b *browser) walk(address string, until func(*url.URL) bool, open bool) (at
 	return nil, ""
 }
 
-// form returns the action and the hidden fields of the first form of a page.
-func form(t *testing.T, page []byte) (action string, fields url.Values) {
-	t.Helper()
+// form returns the action of the first form of a page, and its fields as the person fills them in and presses the first button.
+func (b *browser) form(page []byte) (action string, fields url.Values) {
+	b.t.Helper()
 	tree, err := html.Parse(bytes.NewReader(page))
-	check(t, err)
-	attribute := func(node *html.Node, name string) string {
+	check(b.t, err)
+	attributes := func(node *html.Node) map[string]string {
+		list := make(map[string]string)
 		for _, a := range node.Attr {
-			if a.Key == name {
-				return a.Val
-			}
+			list[a.Key] = a.Val
 		}
-		return ""
+		return list
 	}
 	for node := range tree.Descendants() {
-		if node.Type == html.ElementNode && node.Data == "form" {
-			fields = url.Values{}
-			for field := range node.Descendants() {
-				if field.Data == "input" && attribute(field, "type") == "hidden" {
-					fields.Set(attribute(field, "name"), attribute(field, "value"))
-				}
-			}
-			return attribute(node, "action"), fields
+		if node.Type != html.ElementNode || node.Data != "form" {
+			continue
 		}
+		fields = url.Values{}
+		pressed := false
+		for field := range node.Descendants() {
+			a := attributes(field)
+			_, checked := a["checked"]
+			_, disabled := a["disabled"]
+			switch kind := field.Data + " " + a["type"]; {
+			case a["name"] == "" || disabled || field.Data != "input" && field.Data != "button":
+			case kind == "input hidden":
+				fields.Set(a["name"], a["value"])
+			case kind == "input email", kind == "input text":
+				fields.Set(a["name"], b.email)
+			case kind == "input password":
+				fields.Set(a["name"], b.password)
+			case kind == "input checkbox" && checked:
+				fields.Set(a["name"], "on")
+			case !pressed && (field.Data == "button" || kind == "input submit"):
+				fields.Set(a["name"], a["value"])
+				pressed = true
+			}
+		}
+		return attributes(node)["action"], fields
 	}
-	t.Fatalf("there is no form in %s", page)
+	b.t.Fatalf("there is no form in %s", page)
 	return "", nil
 }
 

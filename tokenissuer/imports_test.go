@@ -73,7 +73,7 @@ var rooms = []room{
 	{name: "tokenissuer/trust", others: []string{"golang.org/x/sync"}, without: client},
 	{name: "tokenissuer/backchannel", without: client},
 	{name: "tokenissuer/families", without: core},
-	{name: "tokenissuer/clients", others: []string{jsonv2}, without: core},
+	{name: "tokenissuer/clients", others: []string{jsonv2, "golang.org/x/sync"}, without: core},
 	{name: "tokenissuer/clientmetadata", others: []string{jsonv2}, without: client},
 	{name: "tokenissuer/signin", others: []string{"github.com/boombuler/barcode/qr", "github.com/pquerna/otp"}, without: core},
 	{name: "tokenissuer/webauthn", others: []string{"github.com/go-webauthn/webauthn/protocol"}, without: client},

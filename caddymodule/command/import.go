@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,16 +98,17 @@ type doorkeeperImport struct {
 	// refusedUsers have the ids of users who were not brought over. Their tokens are not either.
 	refusedUsers map[string]bool
 	counts       map[string]map[string]int // by kind and outcome
-	answered     time.Time                 // the last call
+	now          func() time.Time
+	answered     time.Time // the last call
 }
 
 // call calls the API. It fails if the last answer is so old that another import may have begun since, which would have read newer rows.
 func (m *doorkeeperImport) call(r admin.Request, in, out any) error {
-	if !m.answered.IsZero() && time.Since(m.answered) > admin.ImportLease {
+	if !m.answered.IsZero() && m.now().Sub(m.answered) > admin.ImportLease {
 		return fmt.Errorf("the import stood still for more than %s, and another one may have begun", admin.ImportLease)
 	}
 	err := m.api.call(r, in, out)
-	m.answered = time.Now()
+	m.answered = m.now()
 	return err
 }
 
@@ -128,7 +128,7 @@ type listedRow struct {
 }
 
 func importDoorkeeper(api *apiClient) *cobra.Command {
-	m := doorkeeperImport{api: api}
+	m := doorkeeperImport{api: api, now: time.Now}
 	cmd := command("doorkeeper --from postgres://…|mysql://…|dump.jsonl [--devise users] [--dry-run]", "Brings over the applications, people and tokens of Doorkeeper and Devise", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error { return m.run(cmd) })
 	cmd.Long = `Brings over the applications of Doorkeeper, the people of Devise, and the
@@ -159,7 +159,7 @@ func (m *doorkeeperImport) run(cmd *cobra.Command) error {
 		ctx = context.Background()
 	}
 	m.out, m.counts, m.refusedUsers = cmd.OutOrStdout(), make(map[string]map[string]int), make(map[string]bool)
-	m.doorkeeper = moving.Doorkeeper{OwnerType: m.owner, DefaultScopes: m.scopes, Now: time.Now()}
+	m.doorkeeper = moving.Doorkeeper{OwnerType: m.owner, DefaultScopes: m.scopes, Now: m.now()}
 	var err error
 	if m.doorkeeper.Tokens, err = moving.ParseForm(m.tokens); err != nil {
 		return err
@@ -328,81 +328,97 @@ func (m *doorkeeperImport) people(ctx context.Context, source moving.Source, dev
 	})
 }
 
-// tokenStretch is a part of the table of tokens that is being imported. Whatever lies in it and is not valid any more ends.
-type tokenStretch struct {
-	done string // the last record of the stretch before; empty: it begins with the first record there is
-	kept []string
+// tokenRow is a token that is valid in the source: one to import, or the record of one that cannot be imported now.
+type tokenRow struct {
+	Token *admin.TokenToImport `json:"token,omitzero"`
+	Kept  string               `json:"kept,omitzero"`
 }
 
+func (r tokenRow) record() string {
+	if r.Token != nil {
+		return r.Token.Record
+	}
+	return r.Kept
+}
+
+// accessTokens imports the table of tokens stretch by stretch. Whatever lies in a stretch and is not valid any more ends.
 func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Source) error {
-	var stretch tokenStretch
+	done := "" // the last record of the stretch before; empty: it begins with the first record there is
 	return moving.EachPage(ctx, source, moving.AccessTokens, func(page []moving.Row, last bool) error {
-		if len(page) == 0 && stretch.done == "" && !source.IsWhole() {
+		if len(page) == 0 && done == "" && !source.IsWhole() {
 			return nil // nothing is known about any token
 		}
-		end := stretch.done
+		end := done
 		if len(page) > 0 {
 			end = page[len(page)-1].Key()
 		}
-		if stretch.done == "" && !source.IsWhole() {
-			stretch.done = moving.Before(page[0].Key())
+		if done == "" && !source.IsWhole() {
+			done = moving.Before(page[0].Key())
 		}
-		tokens, kept, err := m.tokensOf(page)
+		rows, err := m.tokensOf(page)
 		if err != nil {
 			return err
 		}
-		stretch.kept, last = kept, last && source.IsWhole()
-		if len(tokens) == 0 {
-			return m.sendTokens(&stretch, end, last, nil)
+		last = last && source.IsWhole()
+		if len(rows) == 0 {
+			return m.sendTokens(&done, end, last, nil)
 		}
 		sent := 0
-		return sendBatches(tokenBytes-len(kept)*len(end)*2, tokens, func(some []admin.TokenToImport) error {
+		return sendBatches(tokenBytes, rows, func(some []tokenRow) error {
 			sent += len(some)
-			upto := some[len(some)-1].Record
-			if sent == len(tokens) {
+			upto := some[len(some)-1].record()
+			if sent == len(rows) {
 				upto = end
 			}
-			return m.sendTokens(&stretch, upto, last && sent == len(tokens), some)
+			return m.sendTokens(&done, upto, last && sent == len(rows), some)
 		})
 	})
 }
 
 // tokenBytes is how much of a request with tokens these may take: 1 MiB, without the members around them.
-const tokenBytes = 1<<20 - 4<<10
+const tokenBytes = 1<<20 - 16<<10
 
-// tokensOf returns the tokens of a page, and the records of those that are valid there and cannot be imported now.
-func (m *doorkeeperImport) tokensOf(page []moving.Row) (tokens []admin.TokenToImport, kept []string, err error) {
+// tokensOf returns the tokens of a page that are valid.
+func (m *doorkeeperImport) tokensOf(page []moving.Row) (rows []tokenRow, err error) {
 	for _, row := range page {
 		token, err := m.doorkeeper.Token(row)
 		if err == nil {
 			err = sendable(token, batchBytes)
 		}
+		if err == nil && m.refusedUsers[token.User] {
+			err = errors.New("its user was not brought over")
+		}
 		var skipped moving.Skipped
 		switch {
 		case errors.As(err, &skipped):
 			err = m.note(listedRow{Kind: "tokens", Result: string(skipped)})
-		case err == nil && m.refusedUsers[token.User]:
-			kept = append(kept, token.Record)
-			err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, errors.New("its user was not brought over"))
 		case err != nil:
-			kept = append(kept, token.Record)
+			rows = append(rows, tokenRow{Kept: token.Record})
 			err = m.refuse(listedRow{Kind: "tokens", Row: token.Record}, err)
 		default:
-			tokens = append(tokens, token)
+			rows = append(rows, tokenRow{Token: &token})
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return tokens, kept, nil
+	return rows, nil
 }
 
-// sendTokens imports the tokens of a stretch up to a record, or of all that follow.
-func (m *doorkeeperImport) sendTokens(stretch *tokenStretch, upto string, last bool, tokens []admin.TokenToImport) error {
+// sendTokens imports the tokens of a stretch, from the record after done up to another one or, if it is the last stretch, of all that follow.
+func (m *doorkeeperImport) sendTokens(done *string, upto string, last bool, rows []tokenRow) error {
 	for {
-		request := admin.TokensToImport{ImportRun: m.ImportRun, After: stretch.done, Upto: upto, Tokens: tokens, Kept: stretch.kept}
+		request := admin.TokensToImport{ImportRun: m.ImportRun, After: *done, Upto: upto}
 		if last {
 			request.Upto = ""
+		}
+		for _, row := range rows {
+			switch {
+			case row.Token == nil:
+				request.Kept = append(request.Kept, row.Kept)
+			case row.record() > *done:
+				request.Tokens = append(request.Tokens, *row.Token)
+			}
 		}
 		var answer admin.ImportedTokens
 		if err := m.call(admin.ImportTokens.For(), request, &answer); err != nil {
@@ -412,11 +428,10 @@ func (m *doorkeeperImport) sendTokens(stretch *tokenStretch, upto string, last b
 			return err
 		}
 		if answer.DoneUpto == "" {
-			stretch.done = upto
+			*done = upto
 			return nil
 		}
-		stretch.done = answer.DoneUpto
-		tokens = slices.DeleteFunc(slices.Clone(tokens), func(t admin.TokenToImport) bool { return t.Record <= answer.DoneUpto })
+		*done = answer.DoneUpto
 	}
 }
 

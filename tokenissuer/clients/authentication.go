@@ -149,13 +149,41 @@ func proves(client *store.Client, r Credential, now time.Time) bool {
 	return matches
 }
 
-// learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. If it cannot be
-// stored, the next use retries. It stays a hash if more bytes were sent than the hash proves. A hash costs much: it is counted as a failure
-// beforehand, and waits for a slot, as those of passwords are: one for each address, and as long as a known browser does.
+// learnTime bounds the verification of a hash, with the wait for its slot.
+const learnTime = time.Minute
+
+// learn reports whether a secret is one of the client's that only a bcrypt hash is known of, and then stores its digest. Requests that come
+// with the same secret from the same address meanwhile share the result: after a move all of a client's may come at once, and each hash costs
+// much.
 func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
 	if client.Disabled || client.SignsAssertions() {
 		return false, nil
 	}
+	first, counted := false, a.counted
+	digest := secret.Digest()
+	verification := c.learning.DoChan(client.ID+"\x00"+a.Address+"\x00"+string(digest[:]), func() (any, error) {
+		first = true
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTime) // the first one may go, and the others stay
+		defer cancel()
+		return c.verifyHashes(ctx, Authentication{PublicID: a.clientID(), Address: a.Address, counted: counted}, client, secret, now)
+	})
+	select {
+	case <-ctx.Done():
+		return false, oauth.ErrHashingBusy.WithCause(ctx.Err())
+	case result := <-verification:
+		if result.Err != nil {
+			return false, result.Err
+		}
+		proved := result.Val.(bool)
+		a.counted = counted || first && !proved
+		return proved, nil
+	}
+}
+
+// verifyHashes is learn without the sharing. If the digest cannot be stored, the next use retries. It stays a hash if more bytes were sent than
+// the hash proves. A hash is counted as a failure beforehand, unless one was already, and waits for a slot, as those of passwords do: one for
+// each client and address.
+func (c *Clients) verifyHashes(ctx context.Context, a Authentication, client *store.Client, secret oauth.Secret, now time.Time) (bool, error) {
 	forgive := func() {}
 	if !a.counted {
 		var err error
@@ -163,7 +191,7 @@ func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Cl
 			return false, err
 		}
 	}
-	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID + "\x00" + a.Address, Address: a.Address, Known: true})
+	leave, err := c.Hasher.Enter(ctx, passwords.Attempt{Account: "client\x00" + client.ID + "\x00" + a.Address, Address: a.Address, Learns: true})
 	if err != nil {
 		forgive()
 		return false, err
@@ -179,7 +207,6 @@ func (c *Clients) learn(ctx context.Context, a *Authentication, client *store.Cl
 		}
 		return true, nil
 	}
-	a.counted = true
 	return false, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -46,6 +48,9 @@ type Clients struct {
 	Open Open
 	// Origins are the origins whose pages may read responses. If it is nil, none may.
 	Origins *Origins
+
+	// learning has the verifications of hashed secrets that are under way.
+	learning singleflight.Group
 }
 
 // Find returns a client, possibly the built-in one, or store.ErrNotFound.

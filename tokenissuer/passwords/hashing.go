@@ -37,12 +37,18 @@ type Attempt struct {
 	Account, Address string
 	// Known reports that the browser has signed in to the account before.
 	Known bool
+	// Learns reports that a success replaces the hash, so that nobody waits for it again: a client with a secret that another server hashed.
+	// It waits a hundred times as long as Patience, because the others of its address may come at the same moment.
+	Learns bool
 }
 
 // Enter waits for a slot as long as Patience allows. The caller must release the slot by calling leave.
 func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error) {
 	patience := p.Patience
-	if h.Known {
+	switch {
+	case h.Learns:
+		patience *= 100
+	case h.Known:
 		patience *= 10
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -68,7 +74,7 @@ func (p *Hasher) shares(h Attempt) []fairqueue.Share {
 		return nil
 	}
 	kind := "stranger"
-	if h.Known {
+	if h.Known || h.Learns {
 		kind = "known"
 	}
 	return []fairqueue.Share{

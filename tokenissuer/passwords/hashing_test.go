@@ -12,7 +12,7 @@ import (
 )
 
 // TestT78A140NoMoreHashesAtOnceThanSlots: a sign-in that waits in vain for a tenth of a second is refused, in a known browser after a
-// second.
+// second, and the first use of a client's imported secret after ten.
 func TestT78A140NoMoreHashesAtOnceThanSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newHasher(2)
@@ -29,6 +29,12 @@ func TestT78A140NoMoreHashesAtOnceThanSlots(t *testing.T) {
 		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
 		if waited := time.Since(began); waited != 10*p.Patience {
 			t.Errorf("a known browser waited %s", waited)
+		}
+		began = time.Now()
+		_, err = p.Enter(ctx, Attempt{Account: "client", Address: "3", Learns: true})
+		tokentest.WantCode(t, err, oauth.TemporarilyUnavailable)
+		if waited := time.Since(began); waited != 100*p.Patience {
+			t.Errorf("a client whose secret is learnt waited %s", waited)
 		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
