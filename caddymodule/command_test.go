@@ -284,7 +284,7 @@ func TestCommandTokenRevoke(t *testing.T) {
 			t.Errorf("revoke --%s %s printed %q, and the gate answers %d", kind, id, out, g.gate(token))
 		}
 	}
-	if _, err := g.run("", "token", "revoke", "--user", "nobody"); err == nil || !strings.Contains(err.Error(), "Use --force for a user") {
+	if _, err := g.run("", "token", "revoke", "--user", "nobody"); err == nil || !strings.Contains(err.Error(), "Use --force") {
 		t.Errorf("it says %v", err)
 	}
 	g.ok("token", "revoke", "--user", "nobody", "--force")
@@ -316,6 +316,7 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"token", "mint", "--client", "conf", "--lifetime", "36d"}, "a token can live from 1s to 35d"},
 		{[]string{"token", "mint", "--client", "conf", "--lifetime", "0s"}, "token lifetime 0s: use 1s to 35d"},
 		{[]string{"token", "revoke"}, "name one of --jti, --family, --user and --client"},
+		{[]string{"token", "revoke", "--jti", "a", "--force"}, "--force belongs to --family, --user and --client"},
 		{[]string{"token", "revoke", "--jti", "a", "--client", "b"}, "name one of --jti, --family, --user and --client"},
 		{[]string{"keys", "renew"}, `unknown command "renew" for "caddy oauth keys"`},
 		{[]string{"keys", "revoke", "nobody"}, "there is no such signing key"},

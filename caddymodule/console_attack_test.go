@@ -398,7 +398,11 @@ func TestO68NoChangeIsLost(t *testing.T) {
 	s := startConsole(t)
 	v := s.operator(t, "olga@acme.example")
 	edit := s.at("admin", "/oauth/admin/people/edit?id=u-ada")
-	_, first := s.filled(t, v.navigate(edit))
+	shownFirst := v.navigate(edit)
+	if !strings.Contains(shownFirst.body, "signs the person out everywhere") {
+		t.Error("the form does not say what ends sessions")
+	}
+	_, first := s.filled(t, shownFirst)
 	second := maps.Clone(first)
 	first.Set("name", "Ada First")
 	if a := v.send(http.MethodPost, edit, first.Encode(), sentByPage...); a.status != http.StatusSeeOther {
@@ -499,6 +503,47 @@ func TestO70AConfirmationNamesWhatItEnds(t *testing.T) {
 	}
 	if a := v.navigate(s.at("admin", "/oauth/admin/sessions/act?do=end_client_sessions&client=house&user=Old+test")); !strings.Contains(a.body, "House (house)") || strings.Contains(a.body, "Old test") {
 		t.Errorf("%d %.1500s", a.status, a.body)
+	}
+}
+
+// TestO75AReloadMakesNoSecretAnew: the form that has shown the secret of a new client, another secret of it or a link to recover a person is sent
+// again, as by a reload → it is refused, there is one client, and what was shown stays good.
+func TestO75AReloadMakesNoSecretAnew(t *testing.T) {
+	s := startConsole(t, applicationsConsole...)
+	v := s.operator(t, "olga@acme.example")
+	reloaded := func(path string, values ...string) answer {
+		t.Helper()
+		(&factorScene{s.gatehouse, s.clock}).wait(time.Second)
+		_, form := s.filled(t, v.navigate(s.at("admin", "/oauth/admin"+path)))
+		for i := 0; i < len(values); i += 2 {
+			form.Set(values[i], values[i+1])
+		}
+		first := s.change(v, path, form)
+		(&factorScene{s.gatehouse, s.clock}).wait(time.Second)
+		if again := s.change(v, path, form); again.status != http.StatusConflict || strings.Contains(again.body, `id="copied-`) || !strings.Contains(again.body, `class="notice error"`) {
+			t.Errorf("%s, sent again: %d %s", path, again.status, again.body)
+		}
+		return first
+	}
+	p := reloaded("/applications/add?kind=service", "name", "Nightly")
+	secret, found := copiedText(t, p, "Secret"), s.must(http.StatusOK, http.MethodGet, "/oauth/clients?search=Nightly", "")
+	if strings.Count(found, `"id":`) != 1 {
+		t.Fatalf("registered: %s", found)
+	}
+	id := member(t, strings.Trim(found, "[]"), "id")
+	holdSecret := func(secret string) {
+		t.Helper()
+		if a := s.tokenAt(v, url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {secret}}); a.status != http.StatusOK {
+			t.Errorf("the secret that was shown: %d %s", a.status, a.body)
+		}
+	}
+	holdSecret(secret)
+	for _, overlap := range []string{"0s", "24h"} {
+		holdSecret(copiedText(t, reloaded("/applications/act?do=rotate_secret&id="+id, "overlap", overlap), "Secret"))
+	}
+	recovery := copiedText(t, reloaded("/people/act?do=recover&id=u-ada"), "Link")
+	if a, _ := s.visitor(t).walk(recovery, ""); a.status != http.StatusOK || !strings.Contains(a.body, `type="password"`) {
+		t.Errorf("the link that was shown: %d %.1500s", a.status, a.body)
 	}
 }
 

@@ -51,7 +51,8 @@ func linkIn(t *testing.T, body, prefix string) string {
 }
 
 // TestO40WhyAPersonIsRefused: a person without the group that a gate requires → in three steps from the person's page the operator sees the
-// reason with the group, and the form that mends it, after which the gate lets the person in.
+// reason with the group, and the form that mends it, after which the gate lets the person in. A disabled person who tries to sign in is told no more
+// than others, and the operator's pages say it and lead to what enables the person.
 func TestO40WhyAPersonIsRefused(t *testing.T) {
 	s := startConsole(t, "forward + X-Name name", "require group writers")
 	ada, olga := s.visitor(t), s.operator(t, "olga@acme.example")
@@ -96,8 +97,18 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 	}
 
 	t.Run("the audit log has it all, and only what is asked for", func(t *testing.T) {
-		s.eventuallyOn(olga, "/audit?event=user+updated", "groups")
-		body := s.opens(olga, http.StatusOK, "/audit?reason=group_missing&user=ada%40acme.example&since=24h")
+		body := s.eventuallyOn(olga, "/audit?event=user+updated", "groups")
+		for id, name := range map[string]string{"u-ada": "Ada", "u-olga": "Olga Operator"} {
+			if !regexp.MustCompile(`person\?id=` + id + `"[^>]*>(<[^>]*>)*` + name + `<(.|\n){1,200}>` + id + `<`).MatchString(body) {
+				t.Errorf("%s is not there by the name and the id: %s", id, body)
+			}
+		}
+		s.ok("user", "add", "--id", "u-gone", "--email", "gone@acme.example", "--name", "Gone Already", "--password-hash", peopleHash())
+		s.ok("user", "remove", "u-gone")
+		if body := s.eventuallyOn(olga, "/audit?event=user+removed", "u-gone"); strings.Contains(body, "Gone") {
+			t.Error("a removed person has a name: " + body)
+		}
+		body = s.opens(olga, http.StatusOK, "/audit?reason=group_missing&user=ada%40acme.example&since=24h")
 		if !strings.Contains(body, "request refused at the gate") || strings.Contains(body, "user updated") {
 			t.Error(body)
 		}
@@ -157,6 +168,24 @@ func TestO40WhyAPersonIsRefused(t *testing.T) {
 			}
 		}
 		s.opens(olga, http.StatusOK, "/gate/why?id="+ofBen.ID)
+	})
+	t.Run("a disabled person", func(t *testing.T) {
+		s.ok("user", "disable", "u-ben")
+		defer s.ok("user", "enable", "u-ben")
+		if a, _ := s.visitor(t).walk(wiki, "ben@other.example"); strings.Contains(a.body, "disabled") || !strings.Contains(a.body, `type="password"`) {
+			t.Errorf("at the sign-in page: %d %.1500s", a.status, a.body)
+		}
+		list := s.eventuallyOn(olga, "/gate/refusals?user=u-ben", "/oauth/admin/gate/why")
+		for _, path := range []string{linkIn(t, list, "/oauth/admin/gate/why"), "/people/person?id=u-ben"} {
+			body := s.opens(olga, http.StatusOK, path)
+			if !strings.Contains(body, "This person is disabled") {
+				t.Errorf("%s does not say it: %s", path, body)
+			}
+			s.opens(olga, http.StatusOK, linkIn(t, body, "/oauth/admin/people/act?do=enable&amp;id=u-ben"))
+		}
+		if body := s.opens(olga, http.StatusOK, "/people/person?id=u-ada"); strings.Contains(body, "This person is disabled") {
+			t.Error("it is said of an active person: " + body)
+		}
 	})
 }
 

@@ -20,5 +20,8 @@ func TestO1AnOperatorSeesAndChangesAPerson(t *testing.T) {
 		if p.status != http.StatusOK {
 			t.Errorf("%s: %d %.1500s", path, p.status, p.body)
 		}
+		if path == "/organisations" && strings.Contains(p.body, "Never") { // one that the Caddyfile declares was never created
+			t.Errorf("%s: %s", path, p.body)
+		}
 	}
 }

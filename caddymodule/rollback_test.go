@@ -99,7 +99,7 @@ func TestK11FailoverThatLostARevocation(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	good, next := g.token(), g.token()
 	id := decodedID(t, g, next)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
 	g.marked()
 	g.stop()
 	g.behind(`UPDATE revocations SET kind = 'jti', id = '` + id + `', issued_until = NULL;
@@ -129,7 +129,7 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 	other := use.Value
 	check(t, other.Open())
 	for range 3 {
-		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
 	}
 	g.marked()
 	former := markers(t)
@@ -143,7 +143,7 @@ func TestK11NodesThatDistrustTogether(t *testing.T) {
 		}
 		return !strings.Contains(former[0], g.progress().Identity)
 	})
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else"}`)
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else","force":true}`)
 	g.marked()
 	if files := markers(t); len(former) != 1 || len(files) != 2 || readFile(t, former[0]) != before {
 		t.Errorf("there are %v and %v; the former has %s, and had %s", former, files, readFile(t, former[0]), before)
@@ -159,7 +159,7 @@ func TestK11NoMarkNoAlarm(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	token := g.token()
 	for range 3 {
-		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
 	}
 	g.marked()
 	marker := markers(t)[0]
@@ -208,7 +208,7 @@ func TestK5Marker(t *testing.T) {
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
 			check(t, os.Chmod(markers(t)[0], 0o644))
-			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody"}`)
+			g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
 		})

@@ -41,7 +41,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
 	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
-	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "native", 0)
+	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "native", 0, nil)
 	check(t, err)
 	failed, failedBasic := badClient("client_authentication_failed"), badBasic("client_authentication_failed")
 	// A public client at this point is known; whether it may use the grant is checked separately.
@@ -137,7 +137,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, onDisk)
 	before := d.register(t, store.Client{ID: "app"})
-	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
+	rotated, err := d.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour, nil)
 	check(t, err)
 	after := rotated.Reveal()
 	ask := func(secret string, want outcome) {
@@ -154,7 +154,7 @@ func TestT18SecretsRotateWithAnOverlap(t *testing.T) {
 	ask(after, granted())
 
 	// Without an overlap the old secret ends at once, although it has just been used.
-	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0)
+	rotated, err = d.app().registry.Clients.RotateSecret(t.Context(), "app", 0, nil)
 	check(t, err)
 	ask(after, badBasic("client_authentication_failed"))
 	ask(rotated.Reveal(), granted())

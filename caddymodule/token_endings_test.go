@@ -272,8 +272,8 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 	})
 }
 
-// TestT132NobodyIsMeant: revoking an id that does not exist → 404, exit status 1, nothing recorded; with `force` →
-// recorded. A user whose tokens may still be valid can be revoked without it.
+// TestT132NobodyIsMeant: revoking a user, family, client or organisation that does not exist → 404, exit status 1, nothing recorded; with
+// `force` → recorded. A user whose tokens may still be valid can be revoked without it.
 func TestT132NobodyIsMeant(t *testing.T) {
 	u := openUsers(t, append([]string{"user u-max {", "user u-left {\n\t\t\temail left@acme.example\n\t\t\tpassword HASH\n\t\t\torganisation acme\n\t\t\trole member\n\t\t}\n\t\tuser u-max {"}, onDiskPeople...)...)
 	removed := u.addUser("removed@acme.example", "acme", store.RoleMember)
@@ -289,9 +289,19 @@ func TestT132NobodyIsMeant(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
+	for _, kind := range []string{"family", "client", "organisation"} {
+		if body := u.must(http.StatusNotFound, "POST", "/oauth/revocations", `{"`+kind+`":"nobody"}`); !strings.Contains(body, "there is no "+kind) {
+			t.Errorf("%s: %s", kind, body)
+		}
+	}
 	if n := u.app().node.Revocations.Len(); n != before {
 		t.Errorf("%d revocations were recorded", n-before)
 	}
+	for _, kind := range []string{"family", "client"} {
+		u.ok("token", "revoke", "--"+kind, "nobody", "--force")
+	}
+	u.must(http.StatusBadRequest, "POST", "/oauth/revocations", `{"jti":"nobody","force":true}`)
+	u.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"client":"gatehouse"}`)
 	for _, id := range []string{removed, "u-left", "u-max"} {
 		u.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"`+id+`"}`)
 	}

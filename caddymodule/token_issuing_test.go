@@ -116,7 +116,7 @@ func TestT22T94A87NoCredentialIsStored(t *testing.T) {
 	}
 	conf := requestOf("conf")
 	generated := u.register(t, store.Client{ID: "app"})
-	rotated, err := u.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour)
+	rotated, err := u.app().registry.Clients.RotateSecret(t.Context(), "app", time.Hour, nil)
 	check(t, err)
 	for _, secret := range []string{generated, rotated.Reveal()} {
 		u.remember("generated client secret", secret)

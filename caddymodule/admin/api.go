@@ -173,10 +173,10 @@ func statusOf(err error) int {
 // inWords words an error that the operator can correct.
 func inWords(what string, err error) error {
 	var own *oauth.Error
-	var nobody nobodyMeant
+	var unknown unknownMeant
 	switch {
-	case errors.As(err, &nobody):
-		return nobody
+	case errors.As(err, &unknown):
+		return unknown
 	case errors.Is(err, store.ErrNotFound):
 		return fmt.Errorf("there is no such %s", what)
 	case errors.Is(err, store.ErrInUse):

@@ -209,7 +209,7 @@ func rotateSecret(t *Target, r *http.Request, asked rotation) (int, any, error) 
 		return 0, nil, err
 	}
 	id := r.PathValue("id")
-	secret, err := t.Registry.Clients.RotateSecret(r.Context(), id, overlap)
+	secret, err := t.Registry.Clients.RotateSecret(r.Context(), id, overlap, func(c *store.Client) error { return checkVersion(r, versionOfClient(c)) })
 	if err != nil {
 		return 0, nil, err
 	}

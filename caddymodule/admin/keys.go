@@ -46,11 +46,25 @@ func listKeys(t *Target, r *http.Request) (int, any, error) {
 	stored, err := ring.List(r.Context())
 	return listed(stored, err, func(k keys.ListedKey) Key {
 		view := viewOfKey(k.StoredKey, k.State)
-		if k.State == keys.StateSigning && ring.Rotation > 0 {
-			view.DueAt = k.ActiveFrom.Add(ring.Rotation)
+		if k.State == keys.StateSigning {
+			view.DueAt = dueAt(k, stored, ring.Rotation)
 		}
 		return view
 	})
+}
+
+// dueAt returns when the next key takes over from a signing one: a published one when it begins to sign, or else one that is made at the end of
+// the rotation interval, which is 0 if operators rotate.
+func dueAt(signing keys.ListedKey, all []keys.ListedKey, rotation time.Duration) (due time.Time) {
+	for _, k := range all {
+		if k.State == keys.StatePublished && k.Algorithm == signing.Algorithm && (due.IsZero() || k.ActiveFrom.Before(due)) {
+			due = k.ActiveFrom
+		}
+	}
+	if due.IsZero() && rotation > 0 {
+		due = signing.ActiveFrom.Add(rotation)
+	}
+	return due
 }
 
 // NewKey is the request to add a signing key.

@@ -86,6 +86,9 @@ func recoverUser(t *Target, r *http.Request, request linkRequest) (int, any, err
 		return 0, nil, errNoPasswords
 	}
 	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
+	if err == nil {
+		err = checkVersion(r, versionOfUser(user))
+	}
 	if err != nil {
 		return 0, nil, err
 	}

@@ -69,7 +69,7 @@ type newRevocation struct {
 	User         string `json:"user"`
 	Client       string `json:"client"`
 	Organisation string `json:"organisation"`
-	Force        bool   `json:"force"` // accepts an unknown user
+	Force        bool   `json:"force"` // accepts what is not known here
 }
 
 // target returns the one id that is given, and its kind.
@@ -91,8 +91,8 @@ func (n *newRevocation) target() (kind store.RevocationKind, id string, err erro
 	switch {
 	case id == "":
 		return "", "", errors.New("name what to revoke: jti, family, user, client or organisation")
-	case n.Force && kind != store.RevokeUser:
-		return "", "", errors.New("force belongs to user")
+	case n.Force && kind == store.RevokeToken:
+		return "", "", errors.New("force does not belong to jti")
 	}
 	if err := store.ValidateID(id); err != nil {
 		return "", "", fmt.Errorf("the id: %w", err)
@@ -127,19 +127,53 @@ func addRevocation(t *Target, r *http.Request, request newRevocation) (int, any,
 	return http.StatusNoContent, nil, nil
 }
 
-// nobodyMeant is the error for an unknown user, by id.
-type nobodyMeant string
+// unknownMeant is the error for the id of something that is not known here.
+type unknownMeant struct {
+	kind store.RevocationKind
+	id   string
+}
 
-func (id nobodyMeant) Error() string {
-	return fmt.Sprintf("there is no user %q, and none was removed: nothing was revoked. Use --force for a user whom only another issuer knows", string(id))
+func (u unknownMeant) Error() string {
+	removed := ""
+	if u.kind == store.RevokeUser {
+		removed = ", and none was removed"
+	}
+	return fmt.Sprintf("there is no %s %q%s: nothing was revoked. Use --force for one that only another issuer knows", u.kind, u.id, removed)
 }
 
 // Is makes it an ErrNotFound.
-func (nobodyMeant) Is(target error) bool { return target == store.ErrNotFound }
+func (unknownMeant) Is(target error) bool { return target == store.ErrNotFound }
 
-// revoke ends the named tokens; of a user or a family also the sessions and codes of their sign-ins. An unknown user is an error unless
-// force is set.
+// checkKnown returns an unknownMeant for a family, a client or an organisation that does not exist. Tokens are not stored, so that any id may be
+// one's, and RevokeUser knows removed users too.
+func checkKnown(ctx context.Context, t *Target, kind store.RevocationKind, id string) (err error) {
+	switch kind {
+	case store.RevokeFamily:
+		var f *store.TokenFamily
+		if f, err = t.Issuer.Families.Stored(ctx, id); err == nil && f == nil {
+			err = store.ErrNotFound
+		}
+	case store.RevokeClient:
+		if id != store.BuiltInClientID {
+			_, err = t.Registry.Clients.Client(ctx, id)
+		}
+	case store.RevokeOrganisation:
+		_, err = t.Issuer.Families.Directory.Organisation(ctx, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return unknownMeant{kind, id}
+	}
+	return err
+}
+
+// revoke ends the named tokens; of a user or a family also the sessions and codes of their sign-ins. What is unknown is an error unless force is
+// set.
 func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id string, force bool) error {
+	if !force {
+		if err := checkKnown(ctx, t, kind, id); err != nil {
+			return err
+		}
+	}
 	if err := t.endPersonalTokens(ctx, kind, id); err != nil {
 		return err
 	}
@@ -149,7 +183,7 @@ func (t *Target) revoke(ctx context.Context, kind store.RevocationKind, id strin
 	case kind == store.RevokeUser:
 		err := t.Registry.People.RevokeUser(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
-			return nobodyMeant(id)
+			return unknownMeant{kind, id}
 		}
 		return err
 	case kind == store.RevokeFamily:

@@ -20,11 +20,11 @@ type versioned struct {
 	version string
 }
 
-// versionOfUser returns the version of what a change of a user can change.
-func versionOfUser(u *store.User) string { return versionOf(*u, u.EmailVerifiedBy) }
+// versionOfUser returns the version of what a change or a recovery of a user can change.
+func versionOfUser(u *store.User) string { return versionOf(*u, u.EmailVerifiedBy, u.Version) }
 
-// versionOfClient returns the version of what a change of a client can change.
-func versionOfClient(c *store.Client) string { return versionOf(*c) }
+// versionOfClient returns the version of what a change of a client or a new secret can change.
+func versionOfClient(c *store.Client) string { return versionOf(*c, viewOf(c).Secrets) }
 
 // versionOf returns the entity tag of the members of a thing.
 func versionOf(members ...any) string {

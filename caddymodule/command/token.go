@@ -150,7 +150,7 @@ func tokenRevoke(api *apiClient) *cobra.Command {
 	}
 	values := make([]string, len(kinds))
 	var force bool
-	cmd := command("revoke (--jti ID | --family ID | --user ID [--force] | --client ID)", "Revokes access tokens", cobra.NoArgs,
+	cmd := command("revoke (--jti ID | [--force] (--family ID | --user ID | --client ID))", "Revokes access tokens", cobra.NoArgs,
 		func(*cobra.Command, []string) error {
 			request := make(map[string]any)
 			for i, kind := range kinds {
@@ -162,8 +162,8 @@ func tokenRevoke(api *apiClient) *cobra.Command {
 				return errors.New("name one of --jti, --family, --user and --client")
 			}
 			if force {
-				if request["user"] == nil {
-					return errors.New("--force belongs to --user")
+				if request["jti"] != nil {
+					return errors.New("--force belongs to --family, --user and --client")
 				}
 				request["force"] = true
 			}
@@ -172,6 +172,6 @@ func tokenRevoke(api *apiClient) *cobra.Command {
 	for i, kind := range kinds {
 		cmd.Flags().StringVar(&values[i], kind.name, "", kind.help)
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "Also for a user who is not known here, as one of another issuer")
+	cmd.Flags().BoolVar(&force, "force", false, "Also for what is not known here, as of another issuer")
 	return cmd
 }

@@ -19,6 +19,8 @@ type action struct {
 	query map[string]string
 	// belongs checks that what the action ends is of the thing whose name the page shows.
 	belongs func(*visit) error
+	// asked reads the thing. The action is refused once the thing has another version; nil: it is done in any case.
+	asked func(*visit) (version string, err error)
 	// fields are further values that the person gives; body makes the content of the request from them. Without body there is none.
 	fields func(*visit) ([]pages.ConsoleField, error)
 	body   func(v *visit, values url.Values) (any, error)
@@ -77,8 +79,16 @@ func actOn(actions map[string]action, about func(*visit) (string, error)) func(*
 				return nil, err
 			}
 		}
+		if a.asked != nil {
+			version, err := a.asked(v)
+			if err != nil {
+				return nil, err
+			}
+			f.fields = append(f.fields, versionField(version))
+		}
 		f.send = func(values url.Values) (result, error) {
 			ask := asked
+			ask.Version = values.Get("version")
 			if a.body != nil {
 				var err error
 				if ask.Body, err = a.body(v, values); err != nil {

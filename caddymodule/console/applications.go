@@ -187,6 +187,10 @@ var applicationActions = map[string]action{
 	"enable_client":  {route: admin.EnableClient, ids: []string{"id"}, back: "/applications/application", backWith: []string{"id"}},
 	"remove_client":  {route: admin.RemoveClient, ids: []string{"id"}, back: "/applications", danger: true},
 	"rotate_secret": {route: admin.RotateSecret, ids: []string{"id"}, back: "/applications/application", backWith: []string{"id"},
+		asked: func(v *visit) (string, error) {
+			_, answer, err := applicationAsked(v)
+			return answer.Version, err
+		},
 		fields: func(*visit) ([]pages.ConsoleField, error) {
 			field := pages.ConsoleField{Name: "overlap", Kind: "choice", Label: pages.Say("console.application.overlap")}
 			for _, o := range overlaps {
@@ -243,7 +247,7 @@ func editApplication(v *visit) (*form, error) {
 			fields[i].Kind, fields[i].Choices = "choice", choicesOf(string(c.IDTokenAlgorithm), "", string(oauth.RS256), string(oauth.ES256), string(oauth.EdDSA))
 		}
 	}
-	fields = append(fields, pages.ConsoleField{Name: "version", Kind: "hidden", Value: answer.Version})
+	fields = append(fields, versionField(answer.Version))
 	return &form{
 		sheet: sheet{title: "console.application.edit", about: titleOf(&c)}, cancel: to("/applications/application", "id", c.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {

@@ -81,6 +81,9 @@ func listAudit(v *visit) (sheet, error) {
 		Head:  heads("console.audit.when", "console.audit.event", "console.session.who", "console.audit.where", "console.audit.by"),
 		Empty: pages.Say("console.audit.none"), NextURL: next,
 	}
+	if err := nameAll(v, events); err != nil {
+		return s, err
+	}
 	for i := range events {
 		list.Rows = append(list.Rows, auditRow(v, &events[i]))
 	}
@@ -147,7 +150,7 @@ func whoOf(v *visit, l *auditLine) []pages.Cell {
 	if subject == "" {
 		return cells(text(account))
 	}
-	return cells(linkTo(v, cmp.Or(account, subject), "/people/person", subject))
+	return linkTo(v, l, cmp.Or(account, subject), "/people/person", subject)
 }
 
 // whereOf returns the application and the address of an event.
@@ -157,7 +160,7 @@ func whereOf(v *visit, l *auditLine) (where []pages.Cell) {
 	case store.BuiltInClientID: // of the issuer's own pages
 		where = append(where, text(client))
 	default:
-		where = append(where, linkTo(v, client, "/applications/application", client))
+		where = linkTo(v, l, client, "/applications/application", client)
 	}
 	if place := l.take("host") + l.take("path"); place != "" {
 		where = append(where, text(place))
@@ -171,7 +174,7 @@ func byOf(v *visit, l *auditLine) []pages.Cell {
 	switch {
 	case operator != "" || admin != "":
 		who := cmp.Or(operator, admin)
-		return cells(linkTo(v, who, "/people/person", who))
+		return linkTo(v, l, who, "/people/person", who)
 	case by == "operator":
 		return cells(phrase("console.audit.by_admin"))
 	case by != "":
@@ -180,12 +183,37 @@ func byOf(v *visit, l *auditLine) []pages.Cell {
 	return nil
 }
 
-// linkTo returns a text that leads to the page of a thing, if the operator may see that page.
-func linkTo(v *visit, t, path, id string) pages.Cell {
-	if found, is := routes[path]; is && (v.operator.everywhere || found.inOrganisation) {
-		return link(t, to(path, "id", id))
+// nameAll looks up the names of the people and applications of some events, in one step.
+func nameAll(v *visit, events []admin.AuditEvent) (err error) {
+	var ids []string
+	for i := range events {
+		l := lineOf(&events[i])
+		for _, member := range []string{"subject", "client_id", "operator", "admin"} {
+			if id := l.rest[member]; id != "" {
+				ids = append(ids, id)
+			}
+		}
 	}
-	return text(t)
+	slices.Sort(ids)
+	v.names, err = v.operator.names(v.context(), slices.Compact(ids))
+	return err
+}
+
+// linkTo returns the name of a thing, and the text by which an event names it. The first leads to the page of the thing, if the operator may see
+// that page. Things of other issuers have neither: their ids may be those of ours.
+func linkTo(v *visit, l *auditLine, t, path, id string) []pages.Cell {
+	if l.rest["trust"] != "" {
+		return cells(text(t))
+	}
+	name := v.names[id]
+	first := text(cmp.Or(name, t))
+	if found, is := routes[path]; is && (v.operator.everywhere || found.inOrganisation) {
+		first.URL = to(path, "id", id)
+	}
+	if first.Text == t {
+		return cells(first)
+	}
+	return cells(first, pages.Cell{Text: t, Tone: "quiet"})
 }
 
 // exportAudit answers with the kept events as JSON lines.

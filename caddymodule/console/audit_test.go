@@ -1,6 +1,7 @@
 package console
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -79,5 +80,23 @@ func TestO45ReasonsAreExplained(t *testing.T) {
 	l := auditLine{ID: "a.b", rest: map[string]string{"reason": "panic"}}
 	if cell := reasonOf(&l); cell.Text != "panic" || !cell.Code || !cell.Phrase.IsEmpty() {
 		t.Errorf("%+v", cell)
+	}
+}
+
+// TestO46ThingsOfOtherIssuersHaveNoNames: an event that names a person of ours, and one of another issuer that has the same id → the name with the
+// id and a link to the person, and the id alone; an id without a name → a link.
+func TestO46ThingsOfOtherIssuersHaveNoNames(t *testing.T) {
+	v := &visit{operator: operator{everywhere: true}, names: map[string]string{"u-ada": "Ada"}}
+	for line, want := range map[string][]pages.Cell{
+		`{"subject":"u-ada"}`:                  {link("Ada", Base+"/people/person?id=u-ada"), {Text: "u-ada", Tone: "quiet"}},
+		`{"subject":"u-ada","trust":"corp"}`:   {text("u-ada")},
+		`{"subject":"u-gone"}`:                 {link("u-gone", Base+"/people/person?id=u-gone")},
+		`{"subject":"u-ada","account":"Ada"}`:  {link("Ada", Base+"/people/person?id=u-ada")},
+		`{"subject":"u-gone","account":"a@b"}`: {link("a@b", Base+"/people/person?id=u-gone")},
+	} {
+		l := lineOf(&admin.AuditEvent{Line: []byte(line)})
+		if got := whoOf(v, &l); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
 	}
 }

@@ -184,6 +184,23 @@ func (o *operator) ownerOf(ctx context.Context, session string) (user *store.Use
 	return user, nil
 }
 
+// names returns the names of people and applications by their ids, as far as there are any. An operator of one organisation sees those of its
+// people alone, on their pages, and gets none here.
+func (o *operator) names(ctx context.Context, ids []string) (map[string]string, error) {
+	if !o.everywhere || len(ids) == 0 {
+		return nil, nil
+	}
+	if !o.Target.IsServing(ctx) || !o.Target.Node.Life.Enter() {
+		return nil, errNoStore
+	}
+	defer o.Target.Node.Life.Leave()
+	names, err := o.Target.Registry.Clients.Names(ctx, ids)
+	if err != nil {
+		return nil, &admin.Refusal{Status: http.StatusServiceUnavailable, Err: err}
+	}
+	return names, nil
+}
+
 // mayset reports whether the operator may set all members of a patch, with the role that it gives.
 func (o *operator) mayset(p store.Patch) bool {
 	for name := range p {

@@ -26,6 +26,12 @@ type form struct {
 	send func(values url.Values) (result, error)
 }
 
+// versionField is the field with the version of a thing as the page shows it. The API refuses the form once the thing has another one, as after
+// the same form, which a browser sends again when the page that followed it is reloaded.
+func versionField(version string) pages.ConsoleField {
+	return pages.ConsoleField{Name: "version", Kind: "hidden", Value: version}
+}
+
 // result is what follows a change: another page, to which the browser is sent with words about what was done, or a page that is shown at
 // once, such as one with a secret.
 type result struct {

@@ -138,6 +138,9 @@ func listRefusals(v *visit) (sheet, error) {
 		Head:  heads("console.audit.when", "console.session.who", "console.audit.where", "console.refusals.reason"),
 		Empty: pages.Say("console.refusals.none"), NextURL: v.next("/gate/refusals", query, answer.After),
 	}
+	if err := nameAll(v, events); err != nil {
+		return s, err
+	}
 	for i := range events {
 		l := lineOf(&events[i])
 		if l.rest["reason"] == "" { // of a person all events are read
@@ -160,6 +163,9 @@ func explainRefusal(v *visit) (sheet, error) {
 	}
 	event, _, err := readAs[admin.AuditEvent](v.context(), &v.operator, admin.Ask{Route: admin.ShowAudit, IDs: []string{v.query("id")}})
 	if err != nil {
+		return sheet{}, err
+	}
+	if err := nameAll(v, []admin.AuditEvent{event}); err != nil {
 		return sheet{}, err
 	}
 	l := lineOf(&event)
@@ -192,6 +198,9 @@ func explainRefusal(v *visit) (sheet, error) {
 		if found, is := routes[page]; is && id != "" && l.rest["trust"] == "" && (v.operator.everywhere || found.inOrganisation) {
 			mends.Links = append(mends.Links, pages.ConsoleLink{Phrase: pages.Say(mendLinks[page]), URL: to(page, "id", id)})
 		}
+	}
+	if l.rest["trust"] == "" {
+		s.notices = whyRefused(v, subject)
 	}
 	s.blocks = append(s.blocks, why, mends, pages.Block{Title: pages.Say("console.more"), Facts: l.more()})
 	return s, nil

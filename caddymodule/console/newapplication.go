@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -65,7 +66,8 @@ func newApplication(v *visit) (*form, error) {
 	for i := range fields {
 		fields[i].Required = fields[i].Name == "name"
 	}
-	fields = append(fields, pages.ConsoleField{Name: "id", Kind: "text", Label: pages.Say("console.member.id"), Help: pages.Say("console.application.id")})
+	fields = append(fields, pages.ConsoleField{Name: "id", Kind: "text", Label: pages.Say("console.member.id"), Help: pages.Say("console.application.id")},
+		pages.ConsoleField{Name: "new_id", Kind: "hidden", Value: oauth.NewID()}) // the form sent again registers no second client
 	f := &form{
 		sheet:  sheet{title: "console.kind." + k.name, blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.kind." + k.name + ".words")}}}},
 		cancel: to("/applications/new"), fields: fields, submit: pages.Say("console.people.add"),
@@ -84,7 +86,7 @@ func newApplication(v *visit) (*form, error) {
 		for name, value := range p {
 			judged[name] = value
 		}
-		if id := strings.TrimSpace(values.Get("id")); id != "" {
+		if id := cmp.Or(strings.TrimSpace(values.Get("id")), values.Get("new_id")); id != "" {
 			p["id"] = jsonText(id)
 		}
 		if k.signsIn && openID {

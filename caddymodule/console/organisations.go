@@ -32,12 +32,16 @@ func listOrganisations(v *visit) (sheet, error) {
 	}
 	list := &pages.Table{Head: heads("console.member.name", "console.member.id", "console.created", "console.do"), Empty: pages.Say("console.organisation.none")}
 	for _, o := range found {
+		var created []pages.Cell
+		if !o.CreatedAt.IsZero() {
+			created = cells(at(o.CreatedAt))
+		}
 		do := cells(pages.Cell{Phrase: pages.Say("console.declared"), Tone: "quiet"})
 		if o.Source != "config" {
 			do = cells(pages.Cell{Phrase: pages.Say("console.do.remove_organisation"), URL: to("/organisations/act", "do", "remove_organisation", "id", o.ID)})
 		}
 		list.Rows = append(list.Rows, pages.Row{Cells: [][]pages.Cell{
-			cells(link(o.Name, to("/people", "organisation", o.ID))), cells(code(o.ID)), cells(at(o.CreatedAt)), do,
+			cells(link(o.Name, to("/people", "organisation", o.ID))), cells(code(o.ID)), created, do,
 		}})
 	}
 	roles := &pages.Table{Head: heads("console.member.role", "console.member.id", "console.role.manages")}

@@ -103,7 +103,7 @@ func showPerson(v *visit) (sheet, error) {
 	if err != nil {
 		return sheet{}, err
 	}
-	s := sheet{title: "console.person.title", about: nameOf(&u)}
+	s := sheet{title: "console.person.title", about: nameOf(&u), notices: whyInactive(v, &u)}
 	s.blocks = append(s.blocks, factsOf(v, &u), actionsOn(v, &u))
 	for _, part := range []func(*visit, *admin.User) (pages.Block, error){factorsOf, sessionsOf, personalTokensOf} {
 		block, err := part(v, &u)
@@ -159,6 +159,35 @@ func addressOf(v *visit, u *admin.User) []pages.Cell {
 	return cells(text(u.Email), verified)
 }
 
+// mayChange reports whether the operator may change a user.
+func mayChange(v *visit, u *admin.User) bool {
+	return u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
+}
+
+// whyInactive says that a user is disabled or locked, and leads to the page that enables the user.
+func whyInactive(v *visit, u *admin.User) []pages.ConsoleNotice {
+	if u.Status == store.UserActive {
+		return nil
+	}
+	notice := pages.ConsoleNotice{Phrase: pages.Say("console.inactive." + string(u.Status))}
+	if mayChange(v, u) {
+		notice.Link = &pages.ConsoleLink{Phrase: pages.Say("console.do.enable"), URL: to("/people/act", "do", "enable", "id", u.ID)}
+	}
+	return []pages.ConsoleNotice{notice}
+}
+
+// whyRefused is whyInactive of the user of that id. It says nothing of an id that the operator finds no user by.
+func whyRefused(v *visit, id string) []pages.ConsoleNotice {
+	if id == "" {
+		return nil
+	}
+	u, _, err := readAs[admin.User](v.context(), &v.operator, admin.Ask{Route: admin.ShowUser, IDs: []string{id}})
+	if err != nil {
+		return nil
+	}
+	return whyInactive(v, &u)
+}
+
 // actionsOn returns what the operator can do about a user.
 func actionsOn(v *visit, u *admin.User) pages.Block {
 	var links []pages.ConsoleLink
@@ -166,7 +195,7 @@ func actionsOn(v *visit, u *admin.User) pages.Block {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.do." + name), URL: to("/people/act", "do", name, "id", u.ID), Danger: danger})
 	}
 	others := u.ID != v.operator.UserID // the API refuses operators who would lock themselves out
-	changeable := u.Source != "config" && (v.operator.everywhere || !u.Service && v.operator.manages(u.Role))
+	changeable := mayChange(v, u)
 	if changeable {
 		links = append(links, pages.ConsoleLink{Phrase: pages.Say("console.person.edit"), URL: to("/people/edit", "id", u.ID)})
 	}
@@ -260,7 +289,10 @@ var personActions = map[string]action{
 	"invite": {route: admin.InviteUser, back: "/people/person", backWith: []string{"id"}, show: shownLink, body: func(v *visit, _ url.Values) (any, error) {
 		return store.Patch{"user": jsonText(v.query("id"))}, nil
 	}},
-	"recover": {route: admin.RecoverUser, ids: []string{"id"}, back: "/people/person", backWith: []string{"id"}, show: shownLink, danger: true, fields: func(v *visit) ([]pages.ConsoleField, error) {
+	"recover": {route: admin.RecoverUser, ids: []string{"id"}, back: "/people/person", backWith: []string{"id"}, show: shownLink, danger: true, asked: func(v *visit) (string, error) {
+		_, answer, err := personAsked(v)
+		return answer.Version, err
+	}, fields: func(v *visit) ([]pages.ConsoleField, error) {
 		if !v.operator.mails() || !v.operator.everywhere {
 			return nil, nil
 		}
@@ -400,9 +432,9 @@ func editPerson(v *visit) (*form, error) {
 			{Value: "unlink", Phrase: pages.Say("console.person.identities.unlink")},
 		}})
 	}
-	fields = append(fields, pages.ConsoleField{Name: "version", Kind: "hidden", Value: answer.Version})
+	fields = append(fields, versionField(answer.Version))
 	return &form{
-		sheet: sheet{title: "console.person.edit", about: nameOf(&view)}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
+		sheet: sheet{title: "console.person.edit", about: nameOf(&view), blocks: []pages.Block{{Words: []pages.Phrase{pages.Say("console.person.edit.words")}}}}, cancel: to("/people/person", "id", view.ID), fields: fields, submit: pages.Say("console.save"),
 		send: func(values url.Values) (result, error) {
 			p, err := patchOf(&u, values, names...)
 			if err != nil {

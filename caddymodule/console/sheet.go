@@ -20,6 +20,8 @@ type visit struct {
 	r        *http.Request
 	operator operator
 	place    string
+	// names are those of people and applications by their ids, once nameAll has looked them up.
+	names map[string]string
 }
 
 // sheet is what a page of the console says.

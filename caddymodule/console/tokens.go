@@ -68,6 +68,9 @@ func explained(v *visit, x *admin.Explanation) *sheet {
 		checks.Rows = append(checks.Rows, pages.Row{Cells: [][]pages.Cell{cells(promise), cells(outcome), notes}})
 	}
 	s := &sheet{title: "console.token.title", notices: []pages.ConsoleNotice{verdict}, blocks: []pages.Block{{Table: checks}}}
+	if len(x.Trust) == 0 && x.Subject != x.ClientID {
+		s.notices = append(s.notices, whyRefused(v, x.Subject)...)
+	}
 	facts, revoke := factsOfToken(x)
 	s.blocks = append(s.blocks, pages.Block{Title: pages.Say("console.token.about"), Facts: facts, Links: append(revoke, pages.ConsoleLink{
 		Phrase: pages.Say("console.token.another"), URL: to("/tokens"),

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -58,6 +59,23 @@ func (g *Registry) FindClients(ctx context.Context, q store.ClientQuery) (store.
 // Client returns one client, or store.ErrNotFound.
 func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error) {
 	return g.Families.Directory.Client(ctx, id)
+}
+
+// Names returns the names of clients and users by their ids, of which no two share one, as far as there are any. There are at most store.MaxPage
+// ids.
+func (g *Registry) Names(ctx context.Context, ids []string) (map[string]string, error) {
+	names, err := g.Stored.Names(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if u := g.Declared.LookupUser(id); u != nil {
+			names[id] = cmp.Or(u.Name, u.Email)
+		} else if c := g.Declared.LookupClient(id); c != nil {
+			names[id] = c.Name
+		}
+	}
+	return names, nil
 }
 
 // AddClient registers a client and returns its secret, which cannot be read again. A public client gets none. An empty id is replaced by a
@@ -177,8 +195,8 @@ func without[S ~[]E, E comparable](list, others S) S {
 }
 
 // RotateSecret gives a client a further secret; for a public client it may be the first. Older secrets remain valid for overlap; 0 ends
-// them now.
-func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration) (oauth.Secret, error) {
+// them now. An error of check, which gets the client as it is stored, aborts the change; check may be nil.
+func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Duration, check func(*store.Client) error) (oauth.Secret, error) {
 	client, err := g.changeable(ctx, id)
 	switch {
 	case err != nil:
@@ -194,7 +212,17 @@ func (g *Registry) RotateSecret(ctx context.Context, id string, overlap time.Dur
 	}
 	now := g.Families.Now()
 	secret := oauth.NewClientSecret()
-	err = g.Stored.ChangeClient(ctx, id, store.RotateSecret(store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap)))
+	change := store.RotateSecret(store.ClientSecret{Digest: secret.Digest(), CreatedAt: now}, now.Add(overlap))
+	rotate := change.Edit
+	change.Edit = func(c *store.Client) error {
+		if check != nil {
+			if err := check(c); err != nil {
+				return err
+			}
+		}
+		return rotate(c)
+	}
+	err = g.Stored.ChangeClient(ctx, id, change)
 	g.Known.Authenticated.Forget(id)
 	if err != nil {
 		return oauth.Secret{}, err

@@ -79,7 +79,7 @@ func (h *accountFactors) change(w http.ResponseWriter, r *http.Request, v visit,
 	case "add_passkey":
 		return h.add(w, v, signin.HalfSignIn{ID: nonce, Passkey: true})
 	case "codes":
-		return h.renew(w, r, user, own)
+		return h.renew(w, r, user, own, f.Get("codes"))
 	case "":
 		return h.rename(w, r, user, f.Get("rename_factor"), f.Get("factor_name"))
 	}
@@ -121,10 +121,21 @@ func (h *accountFactors) rename(w http.ResponseWriter, r *http.Request, user *st
 	return nil
 }
 
-// renew shows new recovery codes, in the response to the form. A reload that sends the form again shows other ones.
-func (h *accountFactors) renew(w http.ResponseWriter, r *http.Request, user *store.User, own []*store.Factor) error {
+// renew shows new recovery codes, in the response to the form. They replace those of that id, which the form has. A reload sends the form
+// again and leads to the account page: the codes that were shown stay good.
+func (h *accountFactors) renew(w http.ResponseWriter, r *http.Request, user *store.User, own []*store.Factor, replaced string) error {
 	if len(own) == 0 {
 		return requests.Invalid("account_change_unknown")
+	}
+	present := ""
+	for _, f := range own {
+		if f.Kind == store.RecoveryCodes {
+			present = f.ID
+		}
+	}
+	if replaced != present {
+		seeOther(w, h.browser.prefix+accountPath)
+		return nil
 	}
 	codes, err := h.factors.ReplaceRecoveryCodes(r.Context(), user)
 	if err != nil {

@@ -91,6 +91,39 @@ func scanClients(rows *sql.Rows) ([]*store.Client, error) {
 	return list, rows.Err()
 }
 
+// Names returns the names of clients and users by their ids.
+func (s clients) Names(ctx context.Context, ids []string) (map[string]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = possible(id)
+	}
+	those := ` WHERE id IN (` + placeholders(1, len(ids)) + `)`
+	text := `SELECT id, members, email FROM users` + those + ` UNION ALL SELECT id, members, '' FROM clients` + those
+	names := make(map[string]string, len(ids))
+	_, err := askAll(ctx, s.db.text(text), args, func(row scanner) (struct{}, error) {
+		var id, email string
+		var members []byte
+		var named struct {
+			Name string `json:"name"`
+		}
+		err := row.Scan(&id, &members, &email)
+		if err == nil {
+			err = json.Unmarshal(members, &named)
+		}
+		if err == nil && id != standIn && id != standInUser {
+			names[id] = cmp.Or(named.Name, email)
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading names: %w", err)
+	}
+	return names, nil
+}
+
 // clientColumns are in the order of scanClient.
 const clientColumns = `id, members, disabled, origin, created_at, last_used_at`
 

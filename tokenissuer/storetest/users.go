@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -113,6 +114,26 @@ var userChecks = []check{
 		declared := with(user("declared"), func(u *store.User) { u.Declared, u.Version = true, "of my own" })
 		if got := addUser(t, s, declared); got.Declared || got.Version == "of my own" {
 			t.Errorf("a stored user is declared (%v) or has the caller's version %q", got.Declared, got.Version)
+		}
+	}},
+	// Ids of users and clients, some of them of nothing or of no store → the names of those that are there, of a user without one the address.
+	{name: "NamesById", test: func(t *testing.T, s store.Store) {
+		addUser(t, s, user("zoë"))
+		addUser(t, s, with(user("bare"), func(u *store.User) { u.Name = "" }))
+		must(t, s.Clients.AddClient(t.Context(), client("app")))
+		ids := []string{"zoë", "app", "bare", "nobody", "", "\x00", "\xff", "x' OR 1=1 --", "zoë"}
+		want := map[string]string{"zoë": user("zoë").Name, "app": client("app").Name, "bare": "bare@example.com"}
+		if got := ok(s.Clients.Names(t.Context(), ids))(t); !maps.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		for i := len(ids); i < store.MaxPage; i++ {
+			ids = append(ids, fmt.Sprint("id ", i))
+		}
+		if got := ok(s.Clients.Names(t.Context(), ids))(t); !maps.Equal(got, want) {
+			t.Errorf("among many: %q, want %q", got, want)
+		}
+		if got := ok(s.Clients.Names(t.Context(), nil))(t); len(got) != 0 {
+			t.Errorf("of no ids: %q", got)
 		}
 	}},
 	// The list has every user in full, whatever its status, sorted by the bytes of the ids, or those of exactly one organisation.

@@ -126,7 +126,7 @@ type Factor struct {
 }
 
 // Factors are the user's second factors on the account page. The field `factor` of a form is the id of one to remove, `add`, `add_passkey`,
-// `codes` for new recovery codes, or `sign_in` to sign in again. A form with the fields `rename_factor`, an id, and `factor_name` renames one.
+// `codes` for new recovery codes in place of those whose id is in the field `codes`, or `sign_in` to sign in again. A form with the fields `rename_factor`, an id, and `factor_name` renames one.
 type Factors struct {
 	List []Factor
 	// SignIn reports that the user must sign in again to change them.
