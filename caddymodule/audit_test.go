@@ -144,7 +144,7 @@ func TestX21WrongQuestionsAboutTheAuditLog(t *testing.T) {
 	}
 	g.reload(durableStaffed)
 	for _, args := range [][]string{{"audit"}, {"audit", "--json"}} {
-		if _, err := g.run("", args...); err == nil || !strings.Contains(err.Error(), "add `audit { keep 30d }` to the oauth block") {
+		if _, err := g.run("", args...); err == nil || !strings.Contains(err.Error(), "add `keep 30d` in an `audit` block of the oauth block") {
 			t.Errorf("without audit: %v", err)
 		}
 	}

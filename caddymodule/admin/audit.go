@@ -35,7 +35,7 @@ var auditOperations = map[Route]operation{
 // jsonLines is the media type of texts with a JSON value a line.
 const jsonLines = "application/jsonl"
 
-var errNoAudit = errors.New("no events of the audit log are kept: add `audit { keep 30d }` to the oauth block")
+var errNoAudit = errors.New("no events of the audit log are kept: add `keep 30d` in an `audit` block of the oauth block")
 
 // onAudit is an operation that needs an audit log in the store.
 func onAudit(op answering) answering {

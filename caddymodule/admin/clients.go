@@ -193,7 +193,7 @@ func (t *Target) logoutWarning(ctx context.Context, client *store.Client) string
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	if err := fetch.CheckPublic(ctx, client.BackchannelLogoutURI); err != nil {
-		return "the application will not be told of sign-outs: backchannel_logout_uri: " + err.Error() + ". Write `openid { allow_private_network }` in the oauth block"
+		return "the application will not be told of sign-outs: backchannel_logout_uri: " + err.Error() + ". Add `allow_private_network` in an `openid` block of the oauth block"
 	}
 	return ""
 }
