@@ -51,7 +51,7 @@ func importLines(api *apiClient, use, short string, userOf func(line, domain str
 					return err
 				}
 				if err := m.add(lines.number, u, err); err != nil {
-					return m.stopped(lines.number, err)
+					return m.stopped(fmt.Sprint("line ", lines.number), err)
 				}
 			}
 		})

@@ -365,7 +365,7 @@ func (m *importer) run(cmd *cobra.Command, name string, add func(io.Reader) erro
 		return err
 	}
 	if err := m.flush(); err != nil {
-		return fmt.Errorf("before the last line: %w; the lines printed above are done, and the same table can be imported again", err)
+		return m.stopped("the last line", err)
 	}
 	words := countsInWords(m.counts)
 	if m.request.DryRun {
@@ -378,9 +378,12 @@ func (m *importer) run(cmd *cobra.Command, name string, add func(io.Reader) erro
 	return nil
 }
 
-// stopped is the error of an import that ends at a line.
-func (m *importer) stopped(line int, err error) error {
-	return fmt.Errorf("before line %d: %w; the lines printed above are done, and the same table can be imported again", line, err)
+// stopped is the error of an import that ends before the end of the table. Without a line printed nothing is known to be done.
+func (m *importer) stopped(before string, err error) error {
+	if len(m.counts) == 0 {
+		return err
+	}
+	return fmt.Errorf("before %s: %w; the lines printed above are done, and the same table can be imported again", before, err)
 }
 
 // flags are those of every command that adds the users of a file.
@@ -427,7 +430,7 @@ func (m *importer) addTable(in io.Reader) error {
 			return err
 		}
 		if err := m.add(table.number, u, err); err != nil {
-			return m.stopped(table.number, err)
+			return m.stopped(fmt.Sprint("line ", table.number), err)
 		}
 	}
 }

@@ -159,6 +159,42 @@ func TestX62AnImportIsAStream(t *testing.T) {
 	}
 }
 
+// TestAnImportThatEnds: the error says that lines are done if some were printed, and only then.
+func TestAnImportThatEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		good int // requests that the endpoint answers
+		want string
+	}{
+		"at once": {0, "it is starting"},
+		"later":   {1, "before the last line: it is starting; the lines printed above are done, and the same table can be imported again"},
+	} {
+		left := test.good
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if left--; left < 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = io.WriteString(w, `{"error":"it is starting"}`)
+				return
+			}
+			var asked admin.UsersToImport
+			if err := json.UnmarshalRead(r.Body, &asked); err != nil {
+				t.Error(err)
+			}
+			_ = json.MarshalWrite(w, make([]admin.Imported, len(asked.Users)))
+		}))
+		t.Cleanup(server.Close)
+		cmd := userImport(&apiClient{address: strings.TrimPrefix(server.URL, "http://")})
+		cmd.SetArgs([]string{"-"})
+		cmd.SetIn(&table{rows: batchUsers*test.good + 1, at: func(int) {}})
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		err := cmd.Execute()
+		if lines := strings.Count(out.String(), "\n"); err == nil || err.Error() != test.want || lines != test.good*batchUsers {
+			t.Errorf("%s: %d lines, %v", name, lines, err)
+		}
+	}
+}
+
 // heap returns how much of the heap is in use.
 func heap() uint64 {
 	runtime.GC()
