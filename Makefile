@@ -72,8 +72,9 @@ RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED)
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
 # PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
 # applications of docs/guides. A process has one Caddy, so the tests of ./caddymodule run in three processes of one binary: each takes every
-# third test in the order of the files, which gives all three about as much to do. The tests of ./rig run when these are over, because they
-# measure nodes; G81 is there for make floods, and ./caddymodule proves it. TESTFLAGS are flags of go test, with = before a value.
+# third test in the order of the files, which gives all three about as much to do. ./tokenissuer/sqlstore takes the longest of the others and
+# begins first. The tests of ./rig run when these are over, because they measure nodes; G81 is there for make floods, and ./caddymodule
+# proves it. TESTFLAGS are flags of go test, with = before a value.
 SHARES = 0 1 2
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
@@ -89,7 +90,7 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	all=''; failed=0; \
 	packages() { (cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; }; \
 	binary() { (cd $$1 && ../dist/$$1.test -test.paniconexit0 -test.shuffle=on -test.timeout=30m $(TESTFLAGS:-%=-test.%) "$$2" "$$3") & all="$$all $$!"; }; \
-	packages . $$(go list ./... | grep -vE '/(caddymodule|rig)$$'); packages bench ./...; others=$$all; all=''; \
+	packages . $$(go list ./tokenissuer/sqlstore; go list ./... | grep -vE '/(caddymodule|rig|sqlstore)$$'); packages bench ./...; others=$$all; all=''; \
 	for share in $(SHARES); do \
 		names=$$(dist/caddymodule.test -test.list . | awk -v share=$$share 'NR % $(words $(SHARES)) == share' | paste -sd '|'); \
 		[ -n "$$names" ] || failed=1; \
