@@ -131,6 +131,7 @@ func (p populated) clientCalls(s store.Store) []call {
 	return []call{
 		{"Client", func(ctx context.Context) error { return errOf(s.Clients.Client(ctx, "app")) }},
 		{"Clients", func(ctx context.Context) error { return errOf(s.Clients.Clients(ctx)) }},
+		{"Names", func(ctx context.Context) error { return errOf(s.Clients.Names(ctx, []string{"app 1", "ada"})) }},
 		{"FindClients", func(ctx context.Context) error {
 			return errOf(s.Clients.FindClients(ctx, store.ClientQuery{Search: "a", Limit: 10}))
 		}},
