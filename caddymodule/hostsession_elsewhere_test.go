@@ -293,9 +293,9 @@ func TestEveryAnswerOfOursIsNotSniffed(t *testing.T) {
 	hold("an answer that refuses", ada.navigate(strings.Replace(begun.String(), "code=", "error=access_denied&x=", 1)))
 }
 
-// TestAnIssuerThatCannotAnswerRefusesNobody checks that an answer temporarily_unavailable of the issuer is shown as an outage, with the link that
+// TestAnUnavailableIssuerIsAnOutage checks that an answer temporarily_unavailable of the issuer is shown as an outage, with the link that
 // tries again, and an answer that refuses is not.
-func TestAnIssuerThatCannotAnswerRefusesNobody(t *testing.T) {
+func TestAnUnavailableIssuerIsAnOutage(t *testing.T) {
 	g := startHosts(t)
 	for failure, want := range map[string]int{"temporarily_unavailable": http.StatusServiceUnavailable, "access_denied": http.StatusForbidden} {
 		ada := g.visitor(t)

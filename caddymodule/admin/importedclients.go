@@ -226,7 +226,7 @@ func (o takeover) clientOf(row ClientToImport) (c *store.Client, note string, er
 	if len(c.RedirectURIs) == 0 && !row.Confidential {
 		c.Grants = []oauth.GrantType{oauth.RefreshTokenGrant} // without a redirect URI there is no sign-in
 		if note == "" {
-			c.Disabled, note = true, "brought over disabled: it has no redirect URI and is not confidential, so nobody can sign in to it"
+			c.Disabled, note = true, "brought over disabled: it has no redirect URI and is not confidential, so it cannot be used to sign in"
 		}
 	}
 	c.SetDefaults()

@@ -184,8 +184,8 @@ func (o *operator) ownerOf(ctx context.Context, session string) (user *store.Use
 	return user, nil
 }
 
-// names returns the names of people and applications by their ids, as far as there are any. An operator of one organisation sees those of its
-// people alone, on their pages, and gets none here.
+// names returns the names of people and applications by id; ids of nothing are left out. An operator of one organisation gets none: she sees
+// the names of its people on their own pages.
 func (o *operator) names(ctx context.Context, ids []string) (map[string]string, error) {
 	if !o.everywhere || len(ids) == 0 {
 		return nil, nil

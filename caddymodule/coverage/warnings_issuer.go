@@ -45,7 +45,7 @@ func (i *Issuer) warnings(sites []*site) []string {
 		say(i.Source, "no site with oauth_server has the host of the issuer, %s: the URLs that it publishes lead elsewhere", issuer.Hostname())
 	}
 	if i.KeysInTheClear && !oauth.IsLoopback(issuer.Hostname()) {
-		say(i.Source, "signing keys are stored in the clear: whoever reads the store or a backup can make tokens. Add `encrypt_with {file./path}` in a `keys` block of the oauth block")
+		say(i.Source, "signing keys are stored in the clear: anyone who can read the store or a backup can make tokens. Add `encrypt_with {file./path}` in a `keys` block of the oauth block")
 	}
 	return list
 }

@@ -61,8 +61,8 @@ func (g *Registry) Client(ctx context.Context, id string) (*store.Client, error)
 	return g.Families.Directory.Client(ctx, id)
 }
 
-// Names returns the names of clients and users by their ids, of which no two share one, as far as there are any. There are at most store.MaxPage
-// ids.
+// Names returns the names of clients and users by id; ids are unique across both. Ids of nothing are left out. There are at most
+// store.MaxPage ids.
 func (g *Registry) Names(ctx context.Context, ids []string) (map[string]string, error) {
 	names, err := g.Stored.Names(ctx, ids)
 	if err != nil {

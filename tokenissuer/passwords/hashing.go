@@ -66,15 +66,18 @@ func (p *Hasher) Enter(ctx context.Context, h Attempt) (leave func(), err error)
 	return func() { release(); span.End(nil) }, nil
 }
 
-// shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one address. Whether
-// the browser is known comes last. So a single sign-in waits only for the running hash, and one in a known browser never waits for unknown
-// ones.
+// shares returns the shares by which the queue is fair. The account comes first, because many people may sign in from one address. The kind of
+// caller comes last. So a single sign-in waits only for the running hash, and one in a known browser never waits for unknown ones or for
+// clients.
 func (p *Hasher) shares(h Attempt) []fairqueue.Share {
 	if h == (Attempt{}) {
 		return nil
 	}
 	kind := "stranger"
-	if h.Known || h.Learns {
+	switch {
+	case h.Learns:
+		kind = "client"
+	case h.Known:
 		kind = "known"
 	}
 	return []fairqueue.Share{

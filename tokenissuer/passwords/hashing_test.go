@@ -77,6 +77,12 @@ func TestT121A140HashesAreSharedOut(t *testing.T) {
 		"many accounts at the address of a known browser": {
 			func(i string) Attempt { return Attempt{Account: i, Address: "1"} }, Attempt{Account: "ada", Address: "1", Known: true},
 		},
+		"many clients' secrets beside a known browser": {
+			func(i string) Attempt { return Attempt{Account: i, Address: i, Learns: true} }, Attempt{Account: "ada", Address: "x", Known: true},
+		},
+		"many clients' secrets beside a stranger": {
+			func(i string) Attempt { return Attempt{Account: i, Address: i, Learns: true} }, Attempt{Account: "ada", Address: "x"},
+		},
 		"many known browsers beside a stranger": {
 			func(i string) Attempt { return Attempt{Account: i, Address: i, Known: true} }, Attempt{Account: "ada", Address: "x"},
 		},

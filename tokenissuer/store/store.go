@@ -132,7 +132,7 @@ type ClientStore interface {
 	Clients(ctx context.Context) ([]*Client, error)
 	// FindClients returns a page of the stored clients that a query selects, as UserStore.FindUsers does of users.
 	FindClients(ctx context.Context, which ClientQuery) (ClientPage, error)
-	// Names returns the names of stored clients and users by their ids, of which no two share one. The name of a user without one is the address.
+	// Names returns the names of stored clients and users by id; ids are unique across both. The name of a user without one is the address.
 	// Ids of nothing are left out. There are at most MaxPage ids.
 	Names(ctx context.Context, ids []string) (map[string]string, error)
 	// AddClient registers a client. It does not store Declared. It returns ErrTaken when the id belongs to a client or a user, and
