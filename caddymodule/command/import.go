@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -341,10 +342,20 @@ func (r tokenRow) record() string {
 	return r.Kept
 }
 
-// accessTokens imports the table of tokens stretch by stretch. Whatever lies in a stretch and is not valid any more ends.
+// accessTokens imports the table of tokens stretch by stretch. Whatever lies in a stretch and is not valid any more ends. While the API stores
+// a stretch, the next rows are read.
 func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Source) error {
 	done := "" // the last record of the stretch before; empty: it begins with the first record there is
-	return moving.EachPage(ctx, source, moving.AccessTokens, func(page []moving.Row, last bool) error {
+	stored := func() error { return nil }
+	send := func(upto string, last bool, rows []tokenRow) error {
+		if err := stored(); err != nil {
+			return err
+		}
+		stored = m.sendTokens(done, upto, last, rows)
+		done = upto
+		return nil
+	}
+	err := moving.EachPage(ctx, source, moving.AccessTokens, func(page []moving.Row, last bool) error {
 		if len(page) == 0 && done == "" && !source.IsWhole() {
 			return nil // nothing is known about any token
 		}
@@ -361,7 +372,7 @@ func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Sourc
 		}
 		last = last && source.IsWhole()
 		if len(rows) == 0 {
-			return m.sendTokens(&done, end, last, nil)
+			return send(end, last, nil)
 		}
 		sent := 0
 		return sendBatches(tokenBytes, rows, func(some []tokenRow) error {
@@ -370,9 +381,10 @@ func (m *doorkeeperImport) accessTokens(ctx context.Context, source moving.Sourc
 			if sent == len(rows) {
 				upto = end
 			}
-			return m.sendTokens(&done, upto, last && sent == len(rows), some)
+			return send(upto, last && sent == len(rows), some)
 		})
 	})
+	return cmp.Or(stored(), err)
 }
 
 // tokenBytes is how much of a request with tokens these may take: 1 MiB, without the members around them.
@@ -405,34 +417,46 @@ func (m *doorkeeperImport) tokensOf(page []moving.Row) (rows []tokenRow, err err
 	return rows, nil
 }
 
-// sendTokens imports the tokens of a stretch, from the record after done up to another one or, if it is the last stretch, of all that follow.
-func (m *doorkeeperImport) sendTokens(done *string, upto string, last bool, rows []tokenRow) error {
-	for {
-		request := admin.TokensToImport{ImportRun: m.ImportRun, After: *done, Upto: upto}
-		if last {
-			request.Upto = ""
+// sendTokens begins to import the tokens of a stretch, from the record after done up to another one or, if it is the last stretch, of all that
+// follow. The function that it returns waits for the end, and notes what became of them.
+func (m *doorkeeperImport) sendTokens(done, upto string, last bool, rows []tokenRow) (wait func() error) {
+	var answers []admin.ImportedTokens
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			request := admin.TokensToImport{ImportRun: m.ImportRun, After: done, Upto: upto}
+			if last {
+				request.Upto = ""
+			}
+			for _, row := range rows {
+				switch {
+				case row.Token == nil:
+					request.Kept = append(request.Kept, row.Kept)
+				case row.record() > done:
+					request.Tokens = append(request.Tokens, *row.Token)
+				}
+			}
+			var answer admin.ImportedTokens
+			if err := m.call(admin.ImportTokens.For(), request, &answer); err != nil {
+				ended <- err
+				return
+			}
+			if answers = append(answers, answer); answer.DoneUpto == "" {
+				ended <- nil
+				return
+			}
+			done = answer.DoneUpto
 		}
-		for _, row := range rows {
-			switch {
-			case row.Token == nil:
-				request.Kept = append(request.Kept, row.Kept)
-			case row.record() > *done:
-				request.Tokens = append(request.Tokens, *row.Token)
+	}()
+	return sync.OnceValue(func() error {
+		err := <-ended
+		for _, answer := range answers {
+			if noted := m.noteTokens(answer); noted != nil {
+				return noted
 			}
 		}
-		var answer admin.ImportedTokens
-		if err := m.call(admin.ImportTokens.For(), request, &answer); err != nil {
-			return err
-		}
-		if err := m.noteTokens(answer); err != nil {
-			return err
-		}
-		if answer.DoneUpto == "" {
-			*done = upto
-			return nil
-		}
-		*done = answer.DoneUpto
-	}
+		return err
+	})
 }
 
 // noteTokens counts what became of tokens.

@@ -102,7 +102,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		timeout   string
 	}{{"writer", s.db.write, "0", "0"}, {"reader", s.db.read.db, "1", "2000"}} {
 		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": pool.timeout, "foreign_keys": "1",
-			"secure_delete": "1", "trusted_schema": "0", "query_only": pool.queryOnly}
+			"secure_delete": "1", "temp_store": "2", "trusted_schema": "0", "query_only": pool.queryOnly}
 		for range pool.db.Stats().MaxOpenConnections {
 			conn, err := pool.db.Conn(t.Context()) // kept until the end, which makes the next one a different connection
 			must(t, err)

@@ -100,8 +100,9 @@ func OpenMemory() (*Database, error) {
 //
 //   - immediate transactions: a writer waits for its turn at the beginning, where waiting is possible;
 //   - secure_delete: overwritten or deleted content is filled with zeros;
+//   - temp_store: what a large step would undo and what a query sorts stays in memory. With a read-only root there may be no directory for it;
 //   - dqs off, defensive, trusted_schema off: a misspelt name is an error, and a malicious file can do less.
-const settings = "_foreign_keys=on&_txlock=immediate&_pragma=secure_delete(1)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"
+const settings = "_foreign_keys=on&_txlock=immediate&_pragma=secure_delete(1)&_pragma=temp_store(2)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"
 
 // connect returns a handle for the file. These settings apply to every connection too:
 //
