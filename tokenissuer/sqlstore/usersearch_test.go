@@ -28,7 +28,11 @@ func TestX56APageReadsNoMoreThanItsCandidates(t *testing.T) {
 		t.Skip("adds 100,000 users")
 	}
 	eachDatabase(t, func(t *testing.T, s *Store) {
-		tablesOf(s).Users(t, 100_000) // PostgreSQL reads a small table as a whole
+		users := 1000
+		if strings.HasSuffix(t.Name(), "/PostgreSQL") {
+			users = 100_000 // it reads a small table as a whole; SQLite plans without looking at the rows
+		}
+		tablesOf(s).Users(t, users)
 		for _, q := range userQueries {
 			q.Limit = 100
 			search := newUserSearch(q)
