@@ -98,6 +98,7 @@ func auditRow(e *admin.AuditEvent) ([]string, error) {
 		Account  string `json:"account"`
 		ClientID string `json:"client_id"`
 		Reason   string `json:"reason"`
+		Missing  string `json:"missing"`
 		Host     string `json:"host"`
 		Path     string `json:"path"`
 		Address  string `json:"address"`
@@ -107,6 +108,9 @@ func auditRow(e *admin.AuditEvent) ([]string, error) {
 	}
 	if err := json.Unmarshal(e.Line, &line); err != nil {
 		return nil, fmt.Errorf("reading event %s: %w", e.ID, err)
+	}
+	if line.Missing != "" {
+		line.Reason += " (" + line.Missing + ")"
 	}
 	row := []string{
 		moment(e.Time), line.Event, cmp.Or(line.Subject, line.Account), line.ClientID, line.Reason, line.Host + line.Path, line.Address,

@@ -191,6 +191,9 @@ func (m *doorkeeperImport) run(cmd *cobra.Command) error {
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
+			if m.DryRun {
+				return fmt.Errorf("%w; nothing was stored", err)
+			}
 			return fmt.Errorf("%w; what was brought over stays, and the same command goes on", err)
 		}
 	}

@@ -383,6 +383,9 @@ func (m *importer) stopped(before string, err error) error {
 	if len(m.counts) == 0 {
 		return err
 	}
+	if m.request.DryRun {
+		return fmt.Errorf("before %s: %w; nothing was stored", before, err)
+	}
 	return fmt.Errorf("before %s: %w; the lines printed above are done, and the same table can be imported again", before, err)
 }
 

@@ -159,7 +159,7 @@ func TestX62AnImportIsAStream(t *testing.T) {
 	}
 }
 
-// TestAnImportThatEnds: the error says that lines are done if some were printed, and only then.
+// TestAnImportThatEnds: the error says that lines are done if some were printed and stored, and only then.
 func TestAnImportThatEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		good int // requests that the endpoint answers
@@ -167,6 +167,7 @@ func TestAnImportThatEnds(t *testing.T) {
 	}{
 		"at once": {0, "it is starting"},
 		"later":   {1, "before the last line: it is starting; the lines printed above are done, and the same table can be imported again"},
+		"dry run": {1, "before the last line: it is starting; nothing was stored"},
 	} {
 		left := test.good
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +184,7 @@ func TestAnImportThatEnds(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		cmd := userImport(&apiClient{address: strings.TrimPrefix(server.URL, "http://")})
-		cmd.SetArgs([]string{"-"})
+		cmd.SetArgs([]string{"-", fmt.Sprint("--dry-run=", name == "dry run")})
 		cmd.SetIn(&table{rows: batchUsers*test.good + 1, at: func(int) {}})
 		var out strings.Builder
 		cmd.SetOut(&out)
