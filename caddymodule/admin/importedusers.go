@@ -103,7 +103,7 @@ var (
 	errImportRuns = errors.New("another import of this source is running, or broke off less than two minutes ago")
 )
 
-// ImportLease is how long an import that broke off keeps others away. One that has had no answer for as long must not go on.
+// ImportLease is how long an import that broke off keeps others away. One that has not called for as long must not go on.
 const ImportLease = 2 * time.Minute
 
 // ImportRun is a run of an import, in which batches follow each other.

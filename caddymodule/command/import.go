@@ -100,17 +100,18 @@ type doorkeeperImport struct {
 	refusedUsers map[string]bool
 	counts       map[string]map[string]int // by kind and outcome
 	now          func() time.Time
-	answered     time.Time // the last call
+	called       time.Time // when the last call began
 }
 
-// call calls the API. It fails if the last answer is so old that another import may have begun since, which would have read newer rows.
+// call calls the API. It fails if the last call began longer ago than its lease lasts: another import may have begun since, which has read newer
+// rows.
 func (m *doorkeeperImport) call(r admin.Request, in, out any) error {
-	if !m.answered.IsZero() && m.now().Sub(m.answered) > admin.ImportLease {
+	now := m.now()
+	if !m.called.IsZero() && now.Sub(m.called) > admin.ImportLease {
 		return fmt.Errorf("the import stood still for more than %s, and another one may have begun", admin.ImportLease)
 	}
-	err := m.api.call(r, in, out)
-	m.answered = m.now()
-	return err
+	m.called = now
+	return m.api.call(r, in, out)
 }
 
 // doorkeeperFlags are the flags as given.
