@@ -26,36 +26,41 @@ const path = (page) => page.split('?')[0]
 const some = given.pages.filter((page, i, all) => all.findIndex((other) => path(other) === path(page)) === i)
 
 for (const [language, locale, colorScheme, pages] of [['en', 'en-GB', 'light', given.pages], ['de', 'de-DE', 'dark', some]]) {
-  check(`O80 every page in ${language}, ${colorScheme}: accessible, nothing sideways at 360 px`, () => asOperator(async (page) => {
+  check(`O80 every page in ${language}, ${colorScheme}: accessible, nothing sideways at 360 px, all by keyboard`, () => asOperator(async (page) => {
     for (const path of pages) {
       await open(page, path)
       await look(page, name(path), language)
+      if (pages === some) await tabs(page, path)
     }
   }, { locale, colorScheme }))
 }
 
-check('O80 by keyboard: Tab reaches everything on each page in its order, and shows where it is', () => asOperator(async (page) => {
-  for (const path of some) {
-    await open(page, path)
-    // The page notes what the focus comes to, so that it is asked once.
-    const all = await page.evaluate((selector) => {
-      const list = [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
-      globalThis.reached = []
-      document.addEventListener('focusin', ({ target }) => {
-        const at = list.indexOf(target)
-        if (at >= 0) globalThis.reached.push([at, getComputedStyle(target).outlineStyle !== 'none']) // else a region that scrolls
-      })
-      return list.length
-    }, focusable)
-    for (let presses = 0, left = all; left > 0; left = all - await page.evaluate(() => globalThis.reached.length)) {
-      for (const before = presses; presses < before + left; presses++) await page.keyboard.press('Tab')
-      assert.ok(presses < 400, `${path}: Tab reaches ${all - left} of ${all}`)
+// tabs wants Tab to reach everything on a page in its order, and to show where it is. The places, which are on every page, are walked through
+// on the first.
+async function tabs(page, path) {
+  // The page notes what the focus comes to, so that it is asked once.
+  const all = await page.evaluate(({ focusable, short }) => {
+    const list = [...document.querySelectorAll(focusable)].filter((e) => e.checkVisibility({ contentVisibilityAuto: true }))
+    globalThis.reached = []
+    document.addEventListener('focusin', ({ target }) => {
+      const at = list.indexOf(target)
+      if (at >= 0) globalThis.reached.push([at, getComputedStyle(target).outlineStyle !== 'none']) // else a region that scrolls
+    })
+    if (short) {
+      const places = list.filter((e) => e.closest('nav.places'))
+      list.splice(0, list.indexOf(places.at(-1)) + 1)
+      places.at(-1).focus()
     }
-    const reached = await page.evaluate(() => globalThis.reached)
-    assert.deepEqual(reached.map(([at]) => at), [...Array(all).keys()], `${path}: the order`)
-    assert.deepEqual(reached.filter(([, outlined]) => !outlined), [], `${path}: nothing shows the focus`)
+    return list.length
+  }, { focusable, short: path !== some[0] })
+  for (let presses = 0, left = all; left > 0; left = all - await page.evaluate(() => globalThis.reached.length)) {
+    for (const before = presses; presses < before + left; presses++) await page.keyboard.press('Tab')
+    assert.ok(presses < 400, `${path}: Tab reaches ${all - left} of ${all}`)
   }
-}))
+  const reached = await page.evaluate(() => globalThis.reached)
+  assert.deepEqual(reached.map(([at]) => at), [...Array(all).keys()], `${path}: the order`)
+  assert.deepEqual(reached.filter(([, outlined]) => !outlined), [], `${path}: nothing shows the focus`)
+}
 
 // Days are what operators come for, with at most so many clicks. A field that is filled in and a choice are none.
 const days = {

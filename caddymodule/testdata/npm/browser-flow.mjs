@@ -255,7 +255,7 @@ check('A69 the answer leaves for an application on the device', () => visit(asyn
   const answered = page.waitForResponse((r) => r.request().method() === 'POST' && r.url() === `${issuer}/oauth/consent`)
   await allow(page)
   assert.match((await answered).headers().location, /^com\.example\.pocket:\/callback\?code=/)
-}, { expected: /^request: com\.example\.pocket:/ }))
+}, { expected: /^request: com\.example\.pocket:/, last: true })) // Chromium goes on asking whether to open it
 
 check('keyboard alone', () => visit(async (page) => {
   const request = ask(conf, { scope: 'public trusted orders.read', prompt: 'consent' })

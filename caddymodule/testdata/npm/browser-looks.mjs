@@ -203,11 +203,15 @@ const states = {
   },
 }
 
-// A scheme changes colours and a width the layout, so that each needs to be looked at once. A language changes widths only.
-for (const [language, locale, looks] of [['en', 'en-GB', [['light', 1280], ['dark', 360]]], ['de', 'de-DE', pictures ? [['light', 360]] : []]]) {
+// A scheme changes colours and a width the layout, so that each needs to be looked at once; a language changes widths only. Of the widths, 640
+// and 320 are 1280 at a zoom of 200 % and 400 % (WCAG 2.2, 1.4.4 and 1.4.10), and 360 is a phone. Each page is first looked at as the one before
+// was last.
+for (const [language, locale, looks] of [
+  ['en', 'en-GB', [['light', 1280], ['dark', 360], ['light', 320]]],
+  ['de', 'de-DE', [['light', 640], ['light', 320]]],
+]) {
   check(`${language}: every state of every page`, () => visit(async (page) => {
     for (const [state, go] of Object.entries(states)) {
-      await dress(page, 'light', 1280)
       await go(page)
       assert.equal(await page.locator('html').getAttribute('lang'), language, state)
       if (language === 'en') await page.evaluate(axe)
@@ -215,20 +219,17 @@ for (const [language, locale, looks] of [['en', 'en-GB', [['light', 1280], ['dar
         await dress(page, scheme, width)
         const where = `${state}-${language}-${scheme}-${width}`
         if (pictures) await page.screenshot({ path: join(screenshots, `${where}.png`), fullPage: true })
-        if (language === 'en') nothing(await findings(page), where)
+        if (language === 'en' && width !== 320) nothing(await findings(page), where)
         nothing(await sideways(page), where)
       }
-      for (const width of language === 'en' ? [640, 320] : [640, 360, 320]) { // 1280 at a zoom of 200 % and 400 % (WCAG 2.2, 1.4.4 and 1.4.10), and a phone
-        await dress(page, 'light', width)
-        nothing(await sideways(page), `${state} in ${language} at ${width}`)
-      }
+      looks.reverse()
     }
   }, { locale, expected: refusals }))
 }
 
 async function dress(page, colorScheme, width) {
   await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-  await page.setViewportSize({ width, height: 800 })
+  if (page.viewportSize().width !== width) await page.setViewportSize({ width, height: 800 })
 }
 
 const rules = { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'] }

@@ -33,11 +33,12 @@ const states = {
   'own-problem': (page) => page.goto(`${issuer}/oauth/authorize?client_id=none`),
 }
 
+// Colours and direction are looked at by axe-core, of which French and Spanish have none of their own.
 for (const [language, locale, colorScheme] of [['en', 'en-GB', 'light'], ['de', 'de-DE', 'dark'], ['he', 'he-IL', 'light'], ['fr', 'fr-CA', 'light'], ['es', 'es-MX', 'dark']]) {
   check(`U18 ${language}, ${colorScheme}`, () => visit(async (page) => {
     for (const [state, go] of Object.entries(states)) {
       await go(page)
-      await look(page, state, language)
+      await look(page, state, language, { accessible: !['fr', 'es'].includes(language) })
       const seen = await page.evaluate(() => ({
         dir: getComputedStyle(document.body).direction, title: document.title, hacked: globalThis.hacked,
         logo: document.querySelector('header img').naturalWidth, fields: document.querySelectorAll('[name=stolen]').length,

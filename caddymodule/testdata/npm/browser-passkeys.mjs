@@ -92,7 +92,7 @@ check('W72 a rule asks for a factor: a passkey is added with one touch, and the 
   await page.getByText('It was removed.').waitFor()
   for (let i = 0; i < 50 && (await phone.passkeys()).length > 0; i++) await page.waitForTimeout(100)
   assert.equal((await phone.passkeys()).length, 0, 'the authenticator still has it')
-}))
+}, { last: true }))
 
 check('W73 a security key that does not verify its user is a second factor, and no sign-in alone', () => visit(async (page, context) => {
   const key = await authenticator(page, 'usb')

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
-import { chromium } from 'playwright-core'
 
 import { given } from './checks.mjs'
+import { launch } from './chromium.mjs'
 
 const { issuer, callback } = given
 
@@ -15,13 +15,7 @@ const servers = [createServer(application), createServer(application)]
 await listen(servers[0], new URL(callback).port)
 export const loopback = `http://127.0.0.1:${await listen(servers[1], 0)}/callback`
 
-const browser = await chromium.launch({
-  executablePath: given.chromium,
-  args: [
-    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync', ...(given.flags ?? []),
-  ],
-})
+const browser = await launch(given.flags)
 
 export async function close() {
   await browser.close()
@@ -98,25 +92,49 @@ async function token(form) {
 // subject is whom a token acts for.
 export const subject = (accessToken) => JSON.parse(Buffer.from(accessToken.split('.')[1], 'base64url')).sub
 
-// visit runs in a browser that has no cookies yet. Afterwards there must have been no error on any console, no violation
-// of a policy, and no request to anybody but us and the application; but for what `expected` matches.
-export async function visit(run, { expected = /^$/, ...options } = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options })
+// visit runs in a browser that knows nothing yet. Afterwards there must have been no error on any console, no violation of a policy, and no
+// request to anybody but us and the application; but for what `expected` matches. With `last` nobody has the browser afterwards.
+export async function visit(run, { expected = /^$/, last = false, ...options } = {}) {
+  const visitor = await someone({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', colorScheme: 'light', reducedMotion: 'no-preference', ...options })
   const faults = []
-  const fault = (text) => expected.test(text) || faults.push(text)
+  visitor.fault = (text) => expected.test(text) || faults.push(text)
+  await run(visitor.page, visitor.context)
+  assert.deepEqual(faults, [])
+  if (last) await visitor.context.close()
+  else await leave(visitor)
+}
+
+// Browsers that were left, by their options. A new one takes half a second of processor time, so that who comes next has one that was left.
+const left = {}
+
+async function someone(options) {
+  const kind = JSON.stringify(options)
+  const one = left[kind]?.pop()
+  if (one) return one
+  const context = await browser.newContext(options)
+  const visitor = { kind, options, context, fault: () => {} }
   context.setDefaultTimeout(60_000)
-  context.on('console', (m) => ['error', 'warning'].includes(m.type()) && fault(`console: ${m.text()} at ${m.location().url}`))
-  context.on('weberror', (e) => fault(`script: ${e.error()}`))
-  context.on('request', (r) => isOurs(r.url()) || fault(`request: ${r.url()}`))
+  context.on('console', (m) => ['error', 'warning'].includes(m.type()) && visitor.fault(`console: ${m.text()} at ${m.location().url}`))
+  context.on('weberror', (e) => visitor.fault(`script: ${e.error()}`))
+  context.on('request', (r) => isOurs(r.url()) || visitor.fault(`request: ${r.url()}`))
   await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))
   })
-  try {
-    await run(await context.newPage(), context)
-    assert.deepEqual(faults, [])
-  } finally {
-    await context.close()
-  }
+  visitor.page = await context.newPage()
+  return visitor
+}
+
+// leave makes a browser forget what it was told. Our pages keep nothing in it but cookies.
+async function leave(visitor) {
+  const { page, context, options, kind } = visitor
+  visitor.fault = () => {}
+  for (const other of context.pages()) if (other !== page) await other.close()
+  await page.goto('about:blank')
+  await page.setViewportSize(options.viewport)
+  await page.emulateMedia({ colorScheme: options.colorScheme, reducedMotion: options.reducedMotion })
+  await context.unrouteAll()
+  await context.clearCookies()
+  ;(left[kind] ??= []).push(visitor)
 }
 
 const ours = [issuer, callback, loopback, ...Object.values(given.applications ?? {}), ...(given.providers ?? [])].map((url) => new URL(url).origin)

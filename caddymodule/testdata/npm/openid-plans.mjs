@@ -1,17 +1,13 @@
 // The modules of five plans of the OpenID Foundation's conformance suite, as our own checks: Config OP, Basic OP, Form Post OP,
 // RP-Initiated Logout OP and Back-Channel OP.
 
-import { chromium } from 'playwright-core'
-
 import { given, runChecks } from './checks.mjs'
+import { launch } from './chromium.mjs'
 import { Person, stop, Walker } from './openid-application.mjs'
 import { backchannelModules, configModules, logoutModules } from './openid-logout.mjs'
 import { modulesOf } from './openid-modules.mjs'
 
-const browser = await chromium.launch({
-  executablePath: given.chromium,
-  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-sync'],
-})
+const browser = await launch()
 const spectator = () => Person.with(browser)
 
 // The plan without a browser is through at once, so that the half minute that each plan waits for is nearly one.
