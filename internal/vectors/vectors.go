@@ -1,4 +1,5 @@
-package tokentest
+// Package vectors has the test vectors of Wycheproof, which are 100 MB of every program that imports it.
+package vectors
 
 import (
 	"encoding/hex"
@@ -9,8 +10,8 @@ import (
 	"github.com/c2sp/wycheproof"
 )
 
-// WycheproofMessages is a Wycheproof file of signatures, or of MACs, over a message.
-type WycheproofMessages struct {
+// Messages is a Wycheproof file of signatures, or of MACs, over a message.
+type Messages struct {
 	Groups []struct {
 		PublicKeyJWK json.RawMessage `json:"publicKeyJwk"`
 		KeyJWK       json.RawMessage `json:"keyJwk"`
@@ -27,8 +28,8 @@ type WycheproofMessages struct {
 	} `json:"testGroups"`
 }
 
-// ReadWycheproof reads a file of test vectors, named without its extension.
-func ReadWycheproof(tb testing.TB, name string, into any) {
+// Read reads a file of test vectors, named without its extension.
+func Read(tb testing.TB, name string, into any) {
 	tb.Helper()
 	data, err := fs.ReadFile(wycheproof.TestVectors, name+"_test.json")
 	if err != nil {

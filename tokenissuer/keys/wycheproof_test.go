@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/internal/vectors"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
@@ -22,7 +22,7 @@ func wycheproofKey(tb testing.TB, jwk, other []byte, der string, algorithm oauth
 		}
 		return list[0], nil
 	}
-	public, err := x509.ParsePKIXPublicKey(tokentest.Unhex(tb, der))
+	public, err := x509.ParsePKIXPublicKey(vectors.Unhex(tb, der))
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func TestG120WycheproofSignatures(t *testing.T) {
 	} {
 		t.Run(file.name+" as "+string(file.algorithm), func(t *testing.T) {
 			t.Parallel()
-			var f tokentest.WycheproofMessages
-			tokentest.ReadWycheproof(t, file.name, &f)
+			var f vectors.Messages
+			vectors.Read(t, file.name, &f)
 			var cases, valid, accepted, unloaded int
 			for _, group := range f.Groups {
 				key, err := wycheproofKey(t, group.PublicKeyJWK, group.KeyJWK, group.PublicKeyDER, file.algorithm)
@@ -91,7 +91,7 @@ func TestG120WycheproofSignatures(t *testing.T) {
 						unloaded++
 						continue
 					}
-					ok := key.VerifySignature(string(tokentest.Unhex(t, c.Msg)), tokentest.Unhex(t, c.Sig)) == nil
+					ok := key.VerifySignature(string(vectors.Unhex(t, c.Msg)), vectors.Unhex(t, c.Sig)) == nil
 					if ok {
 						accepted++
 					}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/internal/testkeys"
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/internal/vectors"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
@@ -133,7 +134,7 @@ func TestG120WycheproofJWS(t *testing.T) {
 		{"json_web_key", 25, own, map[string][]int{"own": {5}, "RS256": {5}}},
 	} {
 		var cases joseFile
-		tokentest.ReadWycheproof(t, file.name, &cases)
+		vectors.Read(t, file.name, &cases)
 		for name, algorithms := range file.issuers {
 			t.Run(file.name+"/"+name, func(t *testing.T) {
 				g := newGate(t)
@@ -179,7 +180,7 @@ func TestG120WycheproofJWS(t *testing.T) {
 // TestWycheproofKeys pins which keys of json_web_key the loader itself refuses.
 func TestWycheproofKeys(t *testing.T) {
 	var cases joseFile
-	tokentest.ReadWycheproof(t, "json_web_key", &cases)
+	vectors.Read(t, "json_web_key", &cases)
 	var loaded []int
 	for _, group := range cases.Groups {
 		rawKey := group.Public
@@ -205,7 +206,7 @@ func TestG22WycheproofJWEIsRefused(t *testing.T) {
 	g := newGate(t)
 	for name, want := range map[string]int{"json_web_encryption": 139, "json_web_crypto": 34} {
 		var cases joseFile
-		tokentest.ReadWycheproof(t, name, &cases)
+		vectors.Read(t, name, &cases)
 		n := 0
 		for _, group := range cases.Groups {
 			for _, c := range group.Tests {
@@ -225,18 +226,18 @@ func TestG22WycheproofJWEIsRefused(t *testing.T) {
 // TestWycheproofHMACIsRefused: no symmetric key can be loaded, and no HMAC tag is accepted as a signature under any
 // of our keys.
 func TestWycheproofHMACIsRefused(t *testing.T) {
-	var f tokentest.WycheproofMessages
-	tokentest.ReadWycheproof(t, "hmac_sha256", &f)
+	var f vectors.Messages
+	vectors.Read(t, "hmac_sha256", &f)
 	g := newGate(t)
 	cases := 0
 	for _, group := range f.Groups {
 		for _, c := range group.Tests {
 			cases++
-			k := base64.RawURLEncoding.EncodeToString(tokentest.Unhex(t, c.Key))
+			k := base64.RawURLEncoding.EncodeToString(vectors.Unhex(t, c.Key))
 			if _, err := publishedKeys([]byte(`{"kty":"oct","alg":"HS256","k":"`+k+`"}`), oauth.OwnAlgorithms); err == nil {
 				t.Errorf("case %d: the symmetric key was loaded", c.ID)
 			}
-			msg, tag := tokentest.Unhex(t, c.Msg), tokentest.Unhex(t, c.Tag)
+			msg, tag := vectors.Unhex(t, c.Msg), vectors.Unhex(t, c.Tag)
 			for _, key := range g.signing {
 				if key.VerifySignature(string(msg), tag) == nil {
 					t.Errorf("case %d: a tag passes for a signature under %s", c.ID, key.Algorithm)
@@ -254,7 +255,7 @@ func TestWycheproofHMACIsRefused(t *testing.T) {
 func wycheproofJWS(tb testing.TB, id int) (key json.RawMessage, token string) {
 	tb.Helper()
 	var cases joseFile
-	tokentest.ReadWycheproof(tb, "json_web_signature", &cases)
+	vectors.Read(tb, "json_web_signature", &cases)
 	for _, group := range cases.Groups {
 		for _, c := range group.Tests {
 			if c.ID == id {
