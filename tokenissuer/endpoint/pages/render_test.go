@@ -11,118 +11,125 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
-// everyPage calls check with every page in every state and language, one of which is written from right to left.
-func everyPage(t *testing.T, check func(t *testing.T, page Page, out string)) {
+// TestEveryPage holds every page in every state and language, one of which is written from right to left.
+func TestEveryPage(t *testing.T) {
 	p := open(t, Settings{Links: everyLink, Words: hebrew(t, func(_, english string) string { return english })})
 	for _, lang := range p.Languages() {
 		for name, page := range states(harmless) {
-			t.Run(lang+" "+name, func(t *testing.T) { check(t, page, render(t, p, words.Language(lang), page)) })
+			t.Run(lang+" "+name, func(t *testing.T) {
+				out := render(t, p, words.Language(lang), page)
+				if tag := unbalanced(out); tag != "" {
+					t.Errorf("<%s> has no counterpart", tag)
+				}
+				d := parse(t, out)
+				isWellFormed(t, d)
+				headingsFollowEachOther(t, d)
+				inputsHaveLabels(t, d)
+				if console, is := page.(Console); is { // the gate asks for the same origin
+					consoleForms(t, console, d)
+				} else {
+					formsCarryWhatTheyMust(t, page, d)
+				}
+			})
 		}
 	}
 }
 
-func TestPagesAreWellFormed(t *testing.T) {
-	everyPage(t, func(t *testing.T, page Page, out string) {
-		if tag := unbalanced(out); tag != "" {
-			t.Errorf("<%s> has no counterpart", tag)
+func isWellFormed(t *testing.T, d document) {
+	t.Helper()
+	for _, once := range []string{"title", "h1", "main", "header", "style"} {
+		if n := len(d.all(once)); n != 1 {
+			t.Errorf("%d elements %s", n, once)
 		}
-		d := parse(t, out)
-		for _, once := range []string{"title", "h1", "main", "header", "style"} {
-			if n := len(d.all(once)); n != 1 {
-				t.Errorf("%d elements %s", n, once)
-			}
+	}
+	ids := make(map[string]bool)
+	for _, n := range d.elements {
+		if id, has := attr(n, "id"); has && ids[id] {
+			t.Errorf("two elements have the id %q", id)
+		} else if has {
+			ids[id] = true
 		}
-		ids := make(map[string]bool)
-		for _, n := range d.elements {
-			if id, has := attr(n, "id"); has && ids[id] {
-				t.Errorf("two elements have the id %q", id)
-			} else if has {
-				ids[id] = true
-			}
-		}
-		for _, n := range d.elements {
-			for _, reference := range []string{"for", "aria-describedby", "aria-labelledby"} {
-				value, _ := attr(n, reference)
-				for id := range strings.FieldsSeq(value) {
-					if !ids[id] {
-						t.Errorf("%s of <%s> points at %q, which is not there", reference, n.Data, id)
-					}
+	}
+	for _, n := range d.elements {
+		for _, reference := range []string{"for", "aria-describedby", "aria-labelledby"} {
+			value, _ := attr(n, reference)
+			for id := range strings.FieldsSeq(value) {
+				if !ids[id] {
+					t.Errorf("%s of <%s> points at %q, which is not there", reference, n.Data, id)
 				}
 			}
 		}
-	})
+	}
 }
 
-func TestHeadingsFollowEachOther(t *testing.T) {
-	everyPage(t, func(t *testing.T, _ Page, out string) {
-		last := 0
-		for _, n := range parse(t, out).elements {
-			if len(n.Data) != 2 || n.Data[0] != 'h' || n.Data[1] < '1' || n.Data[1] > '6' {
-				continue
-			}
-			level := int(n.Data[1] - '0')
-			if level > last+1 || text(n) == "" {
-				t.Errorf("<%s>%s follows h%d", n.Data, text(n), last)
-			}
-			last = level
+func headingsFollowEachOther(t *testing.T, d document) {
+	t.Helper()
+	last := 0
+	for _, n := range d.elements {
+		if len(n.Data) != 2 || n.Data[0] != 'h' || n.Data[1] < '1' || n.Data[1] > '6' {
+			continue
 		}
-	})
+		level := int(n.Data[1] - '0')
+		if level > last+1 || text(n) == "" {
+			t.Errorf("<%s>%s follows h%d", n.Data, text(n), last)
+		}
+		last = level
+	}
 }
 
-func TestFormsCarryWhatTheyMust(t *testing.T) {
-	everyPage(t, func(t *testing.T, page Page, out string) {
-		want := map[string]string{"form_token": harmless("token"), "pending": harmless("pending")}
-		switch page := page.(type) {
-		case FormPost: // a form to the application, which receives only the answer
-			want = make(map[string]string)
-			addFields(want, page.Fields)
-		case SignOut:
-			addFields(want, page.Fields)
-		case Console: // the gate asks for the same origin
-			consoleForms(t, page, out)
-			return
+func formsCarryWhatTheyMust(t *testing.T, page Page, d document) {
+	t.Helper()
+	want := map[string]string{"form_token": harmless("token"), "pending": harmless("pending")}
+	switch page := page.(type) {
+	case FormPost: // a form to the application, which receives only the answer
+		want = make(map[string]string)
+		addFields(want, page.Fields)
+	case SignOut:
+		addFields(want, page.Fields)
+	}
+	for _, form := range d.all("form") {
+		if method, _ := attr(form, "method"); method != "post" || inside(form, "form") {
+			t.Errorf("a form with the method %q", method)
 		}
-		for _, form := range parse(t, out).all("form") {
-			if method, _ := attr(form, "method"); method != "post" || inside(form, "form") {
-				t.Errorf("a form with the method %q", method)
+		hidden := make(map[string]string)
+		buttons, replacesCodes := 0, false
+		for n := range form.Descendants() {
+			if kind, _ := attr(n, "type"); n.Data == "input" && kind == "hidden" {
+				name, _ := attr(n, "name")
+				hidden[name], _ = attr(n, "value")
 			}
-			hidden := make(map[string]string)
-			buttons, replacesCodes := 0, false
-			for n := range form.Descendants() {
-				if kind, _ := attr(n, "type"); n.Data == "input" && kind == "hidden" {
-					name, _ := attr(n, "name")
-					hidden[name], _ = attr(n, "value")
-				}
-				if n.Data == "button" && text(n) != "" {
-					buttons++
-					value, _ := attr(n, "value")
-					replacesCodes = replacesCodes || value == "codes" && hidden["codes"] != ""
-				}
-			}
-			if page, ok := page.(SignIn); ok { // in addition to the one for passwords
-				class, _ := attr(form, "class")
-				if got := hidden["choose"] == "yes"; got != (page.Choose && class == "providers") {
-					t.Errorf("the form of class %q asks to choose: %t", class, got)
-				}
-				delete(hidden, "choose")
-			}
-			if id, _ := attr(form, "id"); id == "passkey" { // the script fills it in
-				if filled, has := hidden["passkey"]; !has || filled != "" {
-					t.Errorf("the field for the passkey is %q, %t", filled, has)
-				}
-				delete(hidden, "passkey")
-			}
-			if replacesCodes { // it says which ones
-				delete(hidden, "codes")
-			}
-			if !maps.Equal(hidden, want) {
-				t.Errorf("hidden fields %q, want %q", hidden, want)
-			}
-			if buttons == 0 {
-				t.Error("a form without a button")
+			if n.Data == "button" && text(n) != "" {
+				buttons++
+				value, _ := attr(n, "value")
+				replacesCodes = replacesCodes || value == "codes" && hidden["codes"] != ""
 			}
 		}
-	})
+		if page, ok := page.(SignIn); ok { // in addition to the one for passwords
+			class, _ := attr(form, "class")
+			if got := hidden["choose"] == "yes"; got != (page.Choose && class == "providers") {
+				t.Errorf("the form of class %q asks to choose: %t", class, got)
+			}
+			delete(hidden, "choose")
+		}
+		if id, _ := attr(form, "id"); id == "passkey" { // the script fills it in
+			if filled, has := hidden["passkey"]; !has || filled != "" {
+				t.Errorf("the field for the passkey is %q, %t", filled, has)
+			}
+			delete(hidden, "passkey")
+		}
+		if replacesCodes { // it says which ones
+			delete(hidden, "codes")
+		}
+		if !maps.Equal(hidden, want) {
+			t.Errorf("hidden fields %q, want %q", hidden, want)
+		}
+		if buttons == 0 {
+			t.Error("a form without a button")
+		}
+	}
+}
+
+func TestNoPendingRequestHasNoField(t *testing.T) {
 	out := render(t, open(t, Settings{}), "en", SignIn{Form: Form{Token: "x"}})
 	if parse(t, out).with("name", "pending") != nil {
 		t.Error("a field for no pending request")
@@ -130,7 +137,7 @@ func TestFormsCarryWhatTheyMust(t *testing.T) {
 }
 
 // consoleForms fails unless a page of the console has the forms that it should: searches are opened, and anything else is sent.
-func consoleForms(t *testing.T, page Console, out string) {
+func consoleForms(t *testing.T, page Console, d document) {
 	t.Helper()
 	var want, got []string
 	for _, b := range page.Blocks {
@@ -138,7 +145,7 @@ func consoleForms(t *testing.T, page Console, out string) {
 			want = append(want, fmt.Sprint(map[bool]string{true: "get ", false: "post "}[b.Form.Get], len(b.Form.Fields)))
 		}
 	}
-	for _, form := range parse(t, out).all("form") {
+	for _, form := range d.all("form") {
 		method, _ := attr(form, "method")
 		fields, buttons := 0, 0
 		for n := range form.Descendants() {
@@ -164,19 +171,17 @@ func addFields(to map[string]string, fields []Field) {
 	}
 }
 
-func TestInputsHaveLabels(t *testing.T) {
-	everyPage(t, func(t *testing.T, _ Page, out string) {
-		d := parse(t, out)
-		for _, n := range slices.Concat(d.all("input"), d.all("select"), d.all("textarea")) {
-			if kind, _ := attr(n, "type"); kind == "hidden" {
-				continue
-			}
-			id, _ := attr(n, "id")
-			if label := d.with("for", id); id == "" || label == nil || text(label) == "" {
-				t.Errorf("the field %q has no label", id)
-			}
+func inputsHaveLabels(t *testing.T, d document) {
+	t.Helper()
+	for _, n := range slices.Concat(d.all("input"), d.all("select"), d.all("textarea")) {
+		if kind, _ := attr(n, "type"); kind == "hidden" {
+			continue
 		}
-	})
+		id, _ := attr(n, "id")
+		if label := d.with("for", id); id == "" || label == nil || text(label) == "" {
+			t.Errorf("the field %q has no label", id)
+		}
+	}
 }
 
 func TestPageNamesItsLanguageAndBrand(t *testing.T) {
