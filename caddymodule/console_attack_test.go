@@ -431,6 +431,7 @@ func TestO68NoChangeIsLost(t *testing.T) {
 		}
 	}
 	pages, actions := consolePages(t)
+	asked := make(map[string]bool) // a page that is about nothing has one address
 	for _, id := range []string{"../u-ada", "..", ".", "%2e%2e", "u-ada/../u-ben", "u-ada\x00", "\x00", strings.Repeat("a", 255), strings.Repeat("é", 20000), "\u202eada-u", "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' OR 1=1 --", "\xff\xfe", "u-ada?x=y", "u-ada#x", "a\r\nSet-Cookie: x=y", "{id}", "*"} {
 		about := url.Values{"id": {id}, "user": {id}, "session": {id}, "search": {id}, "group": {id}, "after": {id}, "client": {id}, "organisation": {id}, "factor": {id}, "token": {id}}
 		for _, p := range pages {
@@ -438,6 +439,10 @@ func TestO68NoChangeIsLost(t *testing.T) {
 				if i > 0 { // the same code answers all actions
 					break
 				}
+				if asked[target] {
+					continue
+				}
+				asked[target] = true
 				a := v.navigate(s.at("admin", target))
 				if a.status >= 500 || strings.Contains(a.body, "<script>") || strings.Contains(a.body, "<img src=x") || a.header.Get("Set-Cookie") != "" {
 					t.Errorf("%s about %.40q: %d %.300s", p.path, id, a.status, a.body)

@@ -222,7 +222,7 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		t.Error("the log does not name the operator: " + body)
 	}
 	for path, texts := range map[string][]string{
-		"/gate":      {"app.localhost", "/public/*", "Open", "Protected", "needs no token"},
+		"/gate":      {"app.localhost", "/public/*", "Open", "Protected", "needs no token", "A sign-in at, or a token of"},
 		"/providers": {"People sign in here alone", "There is no mail server"},
 		"/nodes":     {"It can serve", "memory", "this node", "Sessions and grants"},
 		"":           {"Let somebody in", "/oauth/admin/gate/refusals", "open to everybody", "Sign-ins: 2", "Refusals: "},
@@ -231,6 +231,19 @@ func TestO41KeysAndStateInTheConsole(t *testing.T) {
 		for _, text := range texts {
 			if !strings.Contains(body, text) {
 				t.Errorf("%s does not say %q: %s", path, text, body[strings.Index(body, "<main"):])
+			}
+		}
+	}
+	for path, texts := range map[string][]string{
+		"/gate":                      {"Nothing, or a token of"},
+		"/people/person?id=u-ada":    {"not declared any more"},
+		"":                           {"need a second factor and have none"},
+		"/applications/add?kind=web": {"post_logout_redirect_uris", "backchannel_logout_uri"},
+	} {
+		body := s.opens(olga, http.StatusOK, path)
+		for _, text := range texts {
+			if strings.Contains(body, text) {
+				t.Errorf("%s says %q: %s", path, text, body[strings.Index(body, "<main"):])
 			}
 		}
 	}

@@ -159,6 +159,9 @@ func TestMigrateCommandMakesNoDatabase(t *testing.T) {
 	migrate := func() (string, error) {
 		return runCommand("", "--config", file, "--adapter", "caddyfile", "migrate")
 	}
+	if out, err := runCommand("", "--config", file+".json", "migrate"); err == nil {
+		t.Errorf("without a configuration: printed %q", out)
+	}
 	if out, err := migrate(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a database: printed %q, %v", out, err)
 	}

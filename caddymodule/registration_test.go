@@ -43,6 +43,9 @@ func (g *gatehouse) register(metadata string, headers ...string) (int, http.Head
 	status, header, body := g.do(http.MethodPost, "/oauth/register", metadata, append([]string{"Content-Type", "application/json"}, headers...)...)
 	var got registered
 	if status == http.StatusCreated {
+		if got := header.Get("Content-Type"); !strings.HasPrefix(got, "application/json") { // RFC 7591 §3.2.1
+			g.t.Errorf("the answer is %q", got)
+		}
 		check(g.t, json.Unmarshal([]byte(body), &got))
 	}
 	return status, header, got, body

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,5 +28,14 @@ func TestClientCache(t *testing.T) {
 	}
 	if c.Forget(last); c.Recall(last, now) != nil {
 		t.Error("a client is remembered that was to be forgotten")
+	}
+}
+
+func TestAtMostThreeMarksOnALetter(t *testing.T) {
+	const mark = "\u0301"
+	for marks, want := range map[int]int{0: 0, 3: 3, 4: 3, 50: 3} {
+		if got := string(withoutPiles([]rune("a" + strings.Repeat(mark, marks) + "b"))); got != "a"+strings.Repeat(mark, want)+"b" {
+			t.Errorf("of %d marks: %+q", marks, got)
+		}
 	}
 }

@@ -21,3 +21,9 @@ func TestT149FoldResource(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsKnownBeforeItIsPublished(t *testing.T) {
+	if new(Resources).Has("https://api.example") {
+		t.Error("a resource is known that nobody has named")
+	}
+}

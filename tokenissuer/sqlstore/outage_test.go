@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -251,6 +252,29 @@ func TestF11Failover(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged families, %d of them before", len(acknowledged), before)
+}
+
+// TestF11AWriterThatBecomesAReader: a server that takes no writes any more, and keeps its connections → one write is refused, and the next
+// connects anew.
+func TestF11AWriterThatBecomesAReader(t *testing.T) {
+	s := openHasty(t, pgtest.Shared(t).Database(t))
+	addClient(t, s, "before")
+	var open []*sql.Conn
+	for range s.db.write.Stats().MaxOpenConnections {
+		conn, err := s.db.write.Conn(t.Context())
+		must(t, err)
+		_, err = conn.ExecContext(t.Context(), `SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY`)
+		must(t, err)
+		open = append(open, conn)
+	}
+	for _, conn := range open {
+		must(t, conn.Close()) // back to the pool
+	}
+	add := func(id string) error { return storetest.Done(s.Families.AddFamily(t.Context(), declaredFamily(id))) }
+	if err := add("refused"); postgres.Code(err) != "25006" {
+		t.Errorf("by a reader: %v", err)
+	}
+	must(t, add("after"))
 }
 
 // TestF10NobodyWaitsLongerThanPromised measures waiting times strictly, because other tests tolerate a busy machine.

@@ -40,3 +40,14 @@ func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// What a provider vouched for goes with its identities → the address is not verified any more, but if
+// an operator said so, it is.
+func TestAnAddressOfAProviderThatIsUnlinked(t *testing.T) {
+	for by, want := range map[string]string{"corp": "", VerifiedByOperator: VerifiedByOperator, "": ""} {
+		u := User{ID: "ada", EmailVerifiedBy: by}
+		if _, err := (UserChange{UnlinkIdentities: true}).Apply(&u); err != nil || u.EmailVerifiedBy != want {
+			t.Errorf("verified by %q: by %q after it, %v", by, u.EmailVerifiedBy, err)
+		}
+	}
+}

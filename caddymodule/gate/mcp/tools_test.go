@@ -30,10 +30,11 @@ func TestQ22WhichRulesATool(t *testing.T) {
 		"all but some of some": {[]string{"*: use", "delete_*: deny", "delete_draft: draft"}, map[string]string{
 			"delete_x": "deny", "delete_draft": "use draft", "delete_drafts": "deny",
 		}},
-		"both at once":  {[]string{"x: use", "x: deny", "y*: deny", "y*: use"}, map[string]string{"x": "deny", "y": "deny"}},
-		"of no rules":   {[]string{"*: deny", "ping: "}, map[string]string{"ping": "", "x": "deny"}},
-		"stars between": {[]string{"a*b*c: deny"}, map[string]string{"abc": "deny", "axbyc": "deny", "abxc": "deny", "acb": "", "ab": "", "abcd": "", "aab": ""}},
-		"stars beside":  {[]string{"**: deny", "a**z: a"}, map[string]string{"az": "a", "q": "deny"}},
+		"the closer of two patterns": {[]string{"read_*: deny", "*x: use", "*_files: files", "a*: deny"}, map[string]string{"read_x": "deny", "read_files": "files", "a_files": "files"}},
+		"both at once":               {[]string{"x: use", "x: deny", "y*: deny", "y*: use"}, map[string]string{"x": "deny", "y": "deny"}},
+		"of no rules":                {[]string{"*: deny", "ping: "}, map[string]string{"ping": "", "x": "deny"}},
+		"stars between":              {[]string{"a*b*c: deny"}, map[string]string{"abc": "deny", "axbyc": "deny", "abxc": "deny", "acb": "", "ab": "", "abcd": "", "aab": ""}},
+		"stars beside":               {[]string{"**: deny", "a**z: a"}, map[string]string{"az": "a", "q": "deny"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c Config

@@ -3,6 +3,7 @@ package answers
 import (
 	"cmp"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +54,15 @@ func TestOtherChallengesAskForNoSignIn(t *testing.T) {
 		if got := w.Header().Get("Www-Authenticate"); got == "" || strings.Contains(got, "max_age") || strings.Contains(got, "acr_values") {
 			t.Errorf("%s: challenge %q", err.Code, got)
 		}
+	}
+}
+
+func TestAChallengeKeepsWhatTheAnswerVariesBy(t *testing.T) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Vary", "Origin")
+	setChallenge(w, "Bearer")
+	if got := w.Header().Values("Vary"); !slices.Equal(got, []string{"Origin", "Accept"}) {
+		t.Errorf("Vary: %q", got)
 	}
 }
 

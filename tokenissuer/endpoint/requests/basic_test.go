@@ -93,3 +93,12 @@ func BenchmarkParseBasic(b *testing.B) {
 		}
 	}
 }
+
+func TestNamesOfSchemesAreTokens(t *testing.T) {
+	const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // RFC 9110 §5.6.2
+	for c := range 256 {
+		if got := isTokenChar(byte(c)); got != (strings.IndexByte(tchar, byte(c)) >= 0) {
+			t.Errorf("%q: %t", byte(c), got)
+		}
+	}
+}
