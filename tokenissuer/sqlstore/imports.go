@@ -80,7 +80,9 @@ func (s imports) ImportTokens(ctx context.Context, batch store.ImportBatch, end 
 		if outcome.Ended = len(before); batch.DryRun {
 			return nil
 		}
-		if err := s.insertImported(ctx, tx, batch.Source, added); err != nil {
+		if err := s.insertImported(ctx, tx, batch.Source, added); isTwice(err) {
+			return fmt.Errorf("%w: %w", errOvertaken, err) // another import has some of the rows
+		} else if err != nil {
 			return err
 		}
 		outcome.Revocations, err = s.endImported(ctx, tx, batch.Source, before, end)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/failpoint"
@@ -89,11 +90,14 @@ func (t *transactions) inTransaction(ctx context.Context, do func(session) error
 	return tx.Commit()
 }
 
-// isConflict reports whether the database rolled a transaction back because of a serialization failure or a deadlock. Nothing has
-// happened, and the transaction may succeed the next time.
+// errOvertaken is the error of a transaction whose rows another one has stored since it looked for them.
+var errOvertaken = errors.New("another step has stored the same rows")
+
+// isConflict reports whether a transaction was rolled back because of a serialization failure, a deadlock, or another one that overtook it.
+// Nothing has happened, and the transaction may succeed the next time.
 func isConflict(err error) bool {
 	code := postgres.Code(err)
-	return code == "40001" || code == "40P01"
+	return code == "40001" || code == "40P01" || errors.Is(err, errOvertaken)
 }
 
 // dropReadOnly closes the connections to a server that has become a standby.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +72,23 @@ func importCalls(s store.Store) []call {
 }
 
 var importChecks = []check{
+	// The same row of a source in several imports at once → each of them succeeds, and one has stored it.
+	{name: "DK46ARowThatTwoImportsHave", races: func(t *testing.T, s store.Store) {
+		for round := range raceRounds {
+			row := importedAlone(fmt.Sprint("row ", round))
+			var stored atomic.Int32
+			all(t, 4, func(int) error {
+				got, err := s.Imports.ImportTokens(t.Context(), store.ImportBatch{Source: fmt.Sprint("source ", round), Tokens: []store.NewImport{row}}, theEnd)
+				if err == nil && got.Tokens[0] == store.Done {
+					stored.Add(1)
+				}
+				return err
+			})
+			if n := stored.Load(); n != 1 {
+				t.Fatalf("round %d: stored by %d", round, n)
+			}
+		}
+	}},
 	// Tokens of another server are imported → they are found by either digest, each with a family of its user; a user who is absent, not
 	// active or not from this source → nothing is stored for that token; the same batch again → nothing changes.
 	{name: "DK1ImportedTokensReadBack", test: func(t *testing.T, s store.Store) {
