@@ -65,9 +65,10 @@ quick:
 # SQLite is a translation from C, millions of lines that the race detector knows nothing of and makes five times slower. Ours, and the
 # driver around it, are watched. So is not Argon2, which fills its memory from goroutines of its own. A package belongs here only if it uses no
 # atomics and no generics of others: the linker takes one copy of each, and the detector would miss what orders others.
-# The points at which make crash kills a node are compiled in, so that it has nothing to compile again; nothing arms them here.
 UNWATCHED = $(foreach package,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory \
 	$(addprefix golang.org/x/crypto/,argon2 blowfish scrypt),-gcflags=$(package)=-race=false)
+
+# The failpoints of make crash are compiled in, so that make crash has nothing to compile again. Without their variable they do nothing.
 RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED) -tags failpoint
 
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start

@@ -24,6 +24,6 @@ func TestT149FoldResource(t *testing.T) {
 
 func TestNothingIsKnownBeforeItIsPublished(t *testing.T) {
 	if new(Resources).Has("https://api.example") {
-		t.Error("a resource is known that nobody has named")
+		t.Error("a resource is known before any was published")
 	}
 }

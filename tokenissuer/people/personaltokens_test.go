@@ -89,7 +89,7 @@ func TestQ113QuestionsToTheStore(t *testing.T) {
 	_, good, err := tokens.Create(t.Context(), owner, TokenRequest{Name: "x", Scopes: oauth.Scopes{oauth.ScopePublic}})
 	must(err)
 	if _, _, err := tokens.Create(t.Context(), owner, TokenRequest{Name: "y", Scopes: oauth.Scopes{oauth.ScopePublic}, Resources: []string{"https://unknown.example"}}); err == nil {
-		t.Error("a token for a resource that nobody has named")
+		t.Error("there is a token for an unknown resource")
 	}
 	admitted := 0
 	ask := func(text string, passes bool, questions, admissions int) {

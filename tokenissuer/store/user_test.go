@@ -41,8 +41,8 @@ func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 	}
 }
 
-// What a provider vouched for goes with its identities → the address is not verified any more, but if
-// an operator said so, it is.
+// TestAnAddressOfAProviderThatIsUnlinked checks that an address that a provider has verified is no longer verified once the identities are
+// unlinked, and that one that an operator has verified still is.
 func TestAnAddressOfAProviderThatIsUnlinked(t *testing.T) {
 	for by, want := range map[string]string{"corp": "", VerifiedByOperator: VerifiedByOperator, "": ""} {
 		u := User{ID: "ada", EmailVerifiedBy: by}

@@ -93,7 +93,7 @@ async function token(form) {
 export const subject = (accessToken) => JSON.parse(Buffer.from(accessToken.split('.')[1], 'base64url')).sub
 
 // visit runs in a browser that knows nothing yet. Afterwards there must have been no error on any console, no violation of a policy, and no
-// request to anybody but us and the application; but for what `expected` matches. With `last` nobody has the browser afterwards.
+// request to anybody but us and the application; but for what `expected` matches. With `last` the browser is closed afterwards.
 export async function visit(run, { expected = /^$/, last = false, ...options } = {}) {
   const visitor = await someone({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', colorScheme: 'light', reducedMotion: 'no-preference', ...options })
   const faults = []
@@ -104,12 +104,12 @@ export async function visit(run, { expected = /^$/, last = false, ...options } =
   else await leave(visitor)
 }
 
-// Browsers that were left, by their options. A new one takes half a second of processor time, so that who comes next has one that was left.
-const left = {}
+// Idle browsers, by their options. A new one costs half a second of processor time, so a visit takes an idle one if there is one.
+const idle = {}
 
 async function someone(options) {
   const kind = JSON.stringify(options)
-  const one = left[kind]?.pop()
+  const one = idle[kind]?.pop()
   if (one) return one
   const context = await browser.newContext(options)
   const visitor = { kind, options, context, fault: () => {} }
@@ -124,7 +124,7 @@ async function someone(options) {
   return visitor
 }
 
-// leave makes a browser forget what it was told. Our pages keep nothing in it but cookies.
+// leave makes a browser forget the visit. It clears cookies alone, because our pages store nothing else.
 async function leave(visitor) {
   const { page, context, options, kind } = visitor
   visitor.fault = () => {}
@@ -134,7 +134,7 @@ async function leave(visitor) {
   await page.emulateMedia({ colorScheme: options.colorScheme, reducedMotion: options.reducedMotion })
   await context.unrouteAll()
   await context.clearCookies()
-  ;(left[kind] ??= []).push(visitor)
+  ;(idle[kind] ??= []).push(visitor)
 }
 
 const ours = [issuer, callback, loopback, ...Object.values(given.applications ?? {}), ...(given.providers ?? [])].map((url) => new URL(url).origin)

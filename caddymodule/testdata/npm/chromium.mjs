@@ -4,8 +4,8 @@ import { chromium } from 'playwright-core'
 
 import { given } from './checks.mjs'
 
-// All sites share a process, because a new one for each page of another site takes as much processor time as the page. What one page may
-// know of another is the same.
+// All sites share one renderer process: a new one for each change of site costs as much processor time as the page itself. The same-origin
+// policy holds all the same.
 export const launch = (flags = []) => chromium.launch({
   executablePath: given.chromium,
   args: [

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/words"
 )
 
-// TestEveryPage holds every page in every state and language, one of which is written from right to left.
+// TestEveryPage checks every page in all its states and languages, including a language that is written from right to left.
 func TestEveryPage(t *testing.T) {
 	p := open(t, Settings{Links: everyLink, Words: hebrew(t, func(_, english string) string { return english })})
 	for _, lang := range p.Languages() {
