@@ -1,11 +1,16 @@
 # Everything here runs from a fresh clone. `.ci/run` calls the same targets.
 
-GOLANGCI_LINT = go tool -modfile=tools/lint/go.mod golangci-lint
 NPM_DIR = caddymodule/testdata/npm
 FUZZTIME ?= 30s
 
 # A go.work file around the checkout must not change what is built and tested.
 export GOWORK = off
+
+# What is compiled is the same for all targets, and the same as in xcaddy.sh, so that nothing is compiled twice, nor again in another
+# directory. The tags leave databases of Caddy's own certificate authority out that nothing here uses.
+TAGS = nobadger,nomysql,nopgx
+export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=$(TAGS)
+export CGO_ENABLED = 0
 
 # The race detector waits a second at the end of every process, for reports that are being written.
 export GORACE = atexit_sleep_ms=50
@@ -69,7 +74,7 @@ UNWATCHED = $(foreach package,modernc.org/sqlite/lib modernc.org/libc/... modern
 	$(addprefix golang.org/x/crypto/,argon2 blowfish scrypt),-gcflags=$(package)=-race=false)
 
 # The failpoints of make crash are compiled in, so that make crash has nothing to compile again. Without their variable they do nothing.
-RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED) -tags failpoint
+RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED) -tags=$(TAGS),failpoint
 
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
 # PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
@@ -111,7 +116,7 @@ CRASH_VERBOSE ?= -v
 crash:
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
-	go test -vet=off -tags failpoint -count=1 ./internal/failpoint
+	go test -vet=off -tags=$(TAGS),failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
 		$(RACE) -count=1 -parallel=4 -timeout=2h $(CRASH_VERBOSE) -run '^Test(Crash|F1K)' ./rig
 
@@ -178,13 +183,14 @@ guides: build guides/node/node_modules/.package-lock.json
 site:
 	go run ./internal/site
 
-lint:
-	$(GOLANGCI_LINT) run --build-tags failpoint
-	$(GOLANGCI_LINT) run --tests=false ./internal/failpoint ./caddymodule
-	cd bench && $(subst =tools,=../tools,$(GOLANGCI_LINT)) run
+# Also without the failpoints, which is what is built for users.
+lint: bin/lint
+	bin/lint -tags=$(TAGS),failpoint ./...
+	bin/lint -tags=$(TAGS) -tests=false ./internal/failpoint ./caddymodule
+	cd bench && ../bin/lint -tags=$(TAGS) ./...
 
 fmt:
-	$(GOLANGCI_LINT) fmt
+	gofmt -w .
 
 # Benchmarks through real Caddies, for example: make bench ARGS="-h". See docs/performance.md.
 bench: bin/bench
@@ -196,10 +202,12 @@ bench: bin/bench
 bench-check: bin/bench
 	bin/bench -check -caddy ./caddy $(ARGS)
 
-# A module of its own, and a program that runs from the root of the checkout. Go itself knows what has changed.
-.PHONY: bin/bench
+# Modules of their own, and programs that run from the root of the checkout. Go itself knows what has changed.
+.PHONY: bin/bench bin/lint
 bin/bench:
 	go build -C bench -o $(CURDIR)/bin/bench .
+bin/lint:
+	go build -C tools/lint -o $(CURDIR)/bin/lint .
 
 # Each fuzz target for FUZZTIME, one after the other.
 fuzz:

@@ -62,7 +62,7 @@ func bareName(ctx context.Context) (string, error) {
 }
 
 func command(ctx context.Context, environment []string, name string, arguments ...string) error {
-	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // this checkout's own script, and go
+	cmd := exec.CommandContext(ctx, name, arguments...)
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
@@ -86,7 +86,7 @@ func (m module) program(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, bareFlags, []string{"-o", file, m.pkg})...) //nolint:gosec // go
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, bareFlags, []string{"-o", file, m.pkg})...) //lint:ignore gosec go
 	build.Dir, build.Stdout, build.Stderr = source, os.Stderr, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	if err := build.Run(); err != nil {
@@ -97,7 +97,7 @@ func (m module) program(ctx context.Context) (string, error) {
 
 // source downloads the module and returns its directory. The go command verifies its checksum.
 func (m module) source(ctx context.Context) (string, error) {
-	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.path+"@"+m.version) //nolint:gosec // go
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.path+"@"+m.version) //lint:ignore gosec go
 	// The build runs outside this module, which keeps a peer's dependencies out of ours.
 	download.Dir, download.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	text, err := download.Output()

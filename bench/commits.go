@@ -60,7 +60,7 @@ func (s *server) log() (l writeAheadLog, err error) {
 		if err != nil || !strings.HasSuffix(path, "-wal") {
 			return err
 		}
-		file, err := os.Open(path) //nolint:gosec // our own path
+		file, err := os.Open(path) //lint:ignore gosec our own path
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func newTestMixture(t *testing.T) *mixture {
 		m.setup.trusted = append(m.setup.trusted, b.startProvider(0))
 	}
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"access_token":%q}`, m.setup.trusted[0].token("ES256"))
+		_, _ = fmt.Fprintf(w, `{"access_token":%q}`, m.setup.trusted[0].token("ES256"))
 	}))
 	t.Cleanup(issuer.Close)
 	m.ours = &server{sites: sites{Issuer: issuer.Listener.Addr().String()}}

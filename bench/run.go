@@ -119,7 +119,7 @@ func (m *machine) conditions() {
 		m.condition("Where nothing else is said: %d connections, medians of %d rounds of %d requests a side.", m.conns, m.rounds, m.requests)
 	}
 	for _, c := range m.results.Conditions {
-		fmt.Fprintln(m.out, "-", c)
+		_, _ = fmt.Fprintln(m.out, "-", c)
 	}
 }
 

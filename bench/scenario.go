@@ -152,6 +152,6 @@ func (b *bench) draw(file string, p *plot.Plot) {
 	if b.svg == "" {
 		return
 	}
-	check(os.MkdirAll(b.svg, 0o755))                                //nolint:gosec // the pictures are public
-	check(os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //nolint:gosec // the pictures are public
+	check(os.MkdirAll(b.svg, 0o755))                                //lint:ignore gosec the pictures are public
+	check(os.WriteFile(filepath.Join(b.svg, file), p.SVG(), 0o644)) //lint:ignore gosec the pictures are public
 }

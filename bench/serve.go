@@ -29,7 +29,7 @@ func startUpstream(ctx context.Context) (*proc.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, upstreamCommand, addr) //nolint:gosec // this program
+	cmd := exec.Command(self, upstreamCommand, addr)
 	cmd.Stderr = os.Stderr
 	return proc.Start(ctx, cmd, addr, nil)
 }
@@ -77,7 +77,7 @@ func verifier(key any, issuer, algorithm string) http.HandlerFunc {
 }
 
 func readPublicKey(file string) (any, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // written by this program
+	text, err := os.ReadFile(file) //lint:ignore gosec written by this program
 	if err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ func (s *server) liveHeap(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	heap, err := proc.ReadHeap(ctx, s.Admin)
-	return int64(heap.HeapAlloc), err //nolint:gosec // less than the machine has
+	return int64(heap.HeapAlloc), err //lint:ignore gosec less than the machine has
 }
 
 // fill writes a file from a template.

@@ -583,7 +583,7 @@ func TestO72RightsEndWhileAFormArrives(t *testing.T) {
 		v := s.operator(t, name+"@acme.example")
 		connection, err := net.Dial("tcp", s.addr)
 		check(t, err)
-		defer connection.Close()
+		defer func() { _ = connection.Close() }()
 		check(t, connection.SetDeadline(time.Now().Add(patience)))
 		const body = "x=1"
 		_, err = fmt.Fprintf(connection, "POST /oauth/admin/people/act?do=disable&id=u-ada HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\nOrigin: %s\r\nSec-Fetch-Site: same-origin\r\n"+

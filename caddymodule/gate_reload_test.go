@@ -81,7 +81,7 @@ func attempt(address, request string) (status int, err error) {
 			return response.StatusCode, nil
 		}
 	}
-	return 0, fmt.Errorf("an answer that was cut: %v", err) //nolint:errorlint // isCutByReload must not match it
+	return 0, fmt.Errorf("an answer that was cut: %v", err) // no %w: isCutByReload must not match it
 }
 
 // headTooLarge sends a request whose head exceeds Caddy's limit, and requires the error that says so.

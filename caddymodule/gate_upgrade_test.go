@@ -41,7 +41,7 @@ func eagerUpstream(tunnelled chan<- string) func(net.Conn, *recorded) {
 			return
 		}
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header["Upgrade"][0])
-		//nolint:staticcheck // net/http serves listeners, and this is one connection that has switched
+		//lint:ignore SA1019 net/http serves listeners, and this is one connection that has switched
 		new(http2.Server).ServeConn(connection, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			tunnelled <- r.URL.Path + " of " + r.Header.Get(identity.Subject)
 		})})
@@ -98,7 +98,7 @@ func (g *gateway) ordinary(t *testing.T, request string, tunnelled <-chan string
 		t.Errorf("status %d, want 200", w.status)
 	}
 	if w.status == http.StatusSwitchingProtocols {
-		inside, err := new(http2.Transport).NewClientConn(tunnel{w}) //nolint:staticcheck // as above
+		inside, err := new(http2.Transport).NewClientConn(tunnel{w}) //lint:ignore SA1019 as above
 		check(t, err)
 		attack, err := http.NewRequest(http.MethodGet, "http://"+g.addr+"/admin", nil)
 		check(t, err)

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -51,15 +50,14 @@ func ownSockets() map[string]bool {
 
 // listenersIn counts the listeners at port in one of the kernel's tables, which lists listeners first.
 func listenersIn(table, port string, own map[string]bool) (count int) {
-	sockets, err := os.Open(table)
+	sockets, err := os.ReadFile(table)
 	if err != nil {
 		return 0 // no IPv6
 	}
-	defer func() { _ = sockets.Close() }()
-	lines := bufio.NewScanner(sockets)
-	for lines.Scan(); lines.Scan(); { // the first line is the heading
+	_, rows, _ := strings.Cut(string(sockets), "\n") // after the heading
+	for row := range strings.Lines(rows) {
 		// The fields are a number, the local and the remote address, the state, and later the inode.
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(row)
 		if len(fields) < 10 || fields[3] != "0A" {
 			break
 		}

@@ -148,7 +148,7 @@ func TestP198WhoHasLeftTheDirectoryIsSignedOut(t *testing.T) {
 	}
 	admin := server.Admin()
 	check(t, admin.Del(ldap.NewDelRequest(ldaptest.DN("eve"), nil)))
-	admin.Close()
+	_ = admin.Close()
 	r := g.loaded().starting.rechecks[0]
 	r.once()
 	if !b.isSignedIn() {

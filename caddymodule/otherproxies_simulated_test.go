@@ -113,7 +113,7 @@ func proxyAsks(t *testing.T, proxy, gate, issuer string, ask func(r *http.Reques
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer answer.Body.Close()
+		defer func() { _ = answer.Body.Close() }()
 		if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusNoContent {
 			w.Header().Set("X-Passed", r.Method+" "+answer.Header.Get("X-Auth-Subject"))
 			return

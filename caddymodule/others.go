@@ -111,7 +111,7 @@ type running[T published] struct {
 
 func newRunning[T published](value T) *running[T] {
 	r := &running[T]{value: value}
-	r.life, r.stop = context.WithCancel(context.Background()) //nolint:gosec // end calls it
+	r.life, r.stop = context.WithCancel(context.Background()) //lint:ignore gosec end calls it
 	return r
 }
 

@@ -218,6 +218,6 @@ func (p *lyingProvider) follow(location string) string {
 	p.t.Helper()
 	response, err := (&http.Client{CheckRedirect: stays}).Get(location)
 	check(p.t, err)
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	return response.Header.Get("Location")
 }

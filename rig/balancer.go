@@ -70,7 +70,8 @@ func (b *Balancer) Lose(isLost func(answer *http.Response) bool) { b.loses.Store
 var errLost = errors.New("the answer is lost")
 
 func (b *Balancer) lose(answer *http.Response) error {
-	if isLost := b.loses.Load(); isLost != nil && (*isLost)(answer) { //nolint:bodyclose // the proxy closes it
+	//lint:ignore bodyclose the proxy closes it
+	if isLost := b.loses.Load(); isLost != nil && (*isLost)(answer) {
 		return errLost
 	}
 	return nil

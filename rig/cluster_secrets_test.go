@@ -157,7 +157,7 @@ func (c *Cluster) dataFiles(t *testing.T) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
-				return nil //nolint:nilerr // see above
+				return nil // see above
 			}
 			content, err := os.ReadFile(path)
 			if err == nil && !yield(path, content) {

@@ -139,7 +139,7 @@ func sendOnce(ctx context.Context, jar http.CookieJar, method, target, body stri
 	if err != nil {
 		return Answer{Err: err, Unsent: errors.Is(err, syscall.ECONNREFUSED)}
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return Answer{Err: err}

@@ -184,8 +184,8 @@ func (n *Node) Launch(environment ...string) error {
 	if err != nil {
 		return err
 	}
-	defer output.Close()
-	command := exec.Command(program, "run", "--config", n.caddyfile(), "--adapter", "caddyfile") //nolint:gosec // this program
+	defer func() { _ = output.Close() }()
+	command := exec.Command(program, "run", "--config", n.caddyfile(), "--adapter", "caddyfile") //lint:ignore gosec this program
 	command.Dir, command.Stdout, command.Stderr = n.Dir, output, output
 	command.Env = append(os.Environ(), asNode+"=1", "GORACE=exitcode=0 atexit_sleep_ms=50", "HOME="+n.Dir,
 		"XDG_DATA_HOME="+filepath.Join(n.Dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(n.Dir, "config"))

@@ -44,7 +44,7 @@ func streamingUpstream(t *testing.T) string {
 		if err != nil {
 			return
 		}
-		defer connection.Close()
+		defer func() { _ = connection.Close() }()
 		_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(connection, buffered)
 	}))
@@ -136,12 +136,11 @@ func openRaw(ctx context.Context, n *Node, token, lines, status string) (*stream
 
 // multiplexer has many streams on one connection, as browsers do.
 //
-//nolint:staticcheck // that of net/http does not send an extended CONNECT
-var multiplexer http.RoundTripper = &http2.Transport{
-	AllowHTTP: true,
-	DialTLSContext: func(ctx context.Context, network, address string, _ *tls.Config) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
-	},
+//lint:ignore SA1019 that of net/http does not send an extended CONNECT
+var multiplexer http.RoundTripper = &http2.Transport{AllowHTTP: true, DialTLSContext: dialPlain}
+
+func dialPlain(ctx context.Context, network, address string, _ *tls.Config) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 func openWebSocketInHTTP2(ctx context.Context, n *Node, token string) (*stream, error) {

@@ -104,8 +104,10 @@ type Request struct{ Method, Path string }
 // For returns the request with values in place of the wildcards, in their order.
 func (r Route) For(values ...string) Request {
 	method, path := r.split()
-	for i, name := range r.wildcards() {
-		path = strings.Replace(path, "{"+name+"}", escaped(values[i]), 1) //nolint:gosec // callers give a value for each wildcard
+	for _, value := range values {
+		before, wildcard, _ := strings.Cut(path, "{")
+		_, after, _ := strings.Cut(wildcard, "}")
+		path = before + escaped(value) + after
 	}
 	return Request{method, path}
 }

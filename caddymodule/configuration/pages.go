@@ -251,7 +251,7 @@ func readLogo(path string) (*pages.Logo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logo: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	data, err := io.ReadAll(io.LimitReader(file, maxLogo+1))
 	if err != nil {
 		return nil, fmt.Errorf("logo: %w", err)

@@ -42,7 +42,8 @@ func (p *Protect) refuse(w http.ResponseWriter, r *http.Request, d decision, err
 		own = page
 	}
 	caller.Remember(r, nil)
-	if err == errMisplacedToken || errorRoutesOf(r) == nil { //nolint:errorlint // our own; error routes could pass the token on
+	//lint:ignore errorlint our own; error routes could pass the token on
+	if err == errMisplacedToken || errorRoutesOf(r) == nil {
 		return own(answer, r)
 	}
 	p.credentials.strip(r, nil)
@@ -77,7 +78,7 @@ func (d *decision) toolFields() []zap.Field {
 // serveError answers an error of the next handler where Caddy must not: Caddy's log would contain a token in the query,
 // and its error routes would not see a WebSocket over HTTP/2 or 3 as a GET.
 func (p *Protect) serveError(w http.ResponseWriter, r *http.Request, err error) error {
-	failure, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // as Caddy does
+	failure, ok := err.(caddyhttp.HandlerError) //lint:ignore errorlint as Caddy does
 	if !ok {
 		failure = caddyhttp.Error(http.StatusInternalServerError, err)
 	}

@@ -88,7 +88,8 @@ func TestG71AHandlerThatGoesOn(t *testing.T) {
 	}
 	// Without a connection to cut, the gate panics with http.ErrAbortHandler.
 	defer func() {
-		if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		//lint:ignore errorlint as net/http compares it
+		if reason := recover(); reason != http.ErrAbortHandler {
 			t.Errorf("panic %v, want %v", reason, http.ErrAbortHandler)
 		}
 	}()

@@ -55,7 +55,7 @@ func Mount(ctx caddy.Context, awaitRoutes func(context.Context) error, conceal f
 	if err := front.ProvisionHandlers(ctx, nil); err != nil {
 		return nil, fmt.Errorf("putting our own paths before the routes: %w", err)
 	}
-	routes := front.Handlers[0].(*Routes) //nolint:forcetypeassert // it was made just now
+	routes := front.Handlers[0].(*Routes) // it was made just now
 	routes.metadata.awaitRoutes, routes.conceal = awaitRoutes, conceal
 	if isProvisioned(server.Routes) {
 		mountInside(server, front)

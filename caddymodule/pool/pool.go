@@ -42,7 +42,7 @@ func (p *Pool[T]) Take(key any, create func() (T, error)) (*Use[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Use[T]{Value: taken.(thing[T]).value, pool: p, key: key}, nil //nolint:forcetypeassert // the pool has no others
+	return &Use[T]{Value: taken.(thing[T]).value, pool: p, key: key}, nil // the pool has no others
 }
 
 // Release ends the use. After the last one it ends the value and returns the error of that. It accepts a nil Use.

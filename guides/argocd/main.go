@@ -48,7 +48,7 @@ func main() {
 	http.HandleFunc("/auth/login", s.app.HandleLogin)
 	http.HandleFunc("/auth/callback", s.app.HandleCallback)
 	http.HandleFunc("/", s.home)
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil)) //nolint:gosec // a test's server
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil)) //lint:ignore gosec a test's server
 }
 
 // newServer reads the data of the ConfigMaps argocd-cm and argocd-rbac-cm, as YAML, and one entry of the secret argocd-secret from the environment.

@@ -45,7 +45,7 @@ func echo(t *testing.T) (addr string, heard <-chan string) {
 				return
 			}
 			go func() {
-				defer connection.Close()
+				defer func() { _ = connection.Close() }()
 				for words := bufio.NewScanner(connection); words.Scan(); {
 					lines <- words.Text()
 					if _, err := io.WriteString(connection, words.Text()+"\n"); err != nil {
@@ -182,13 +182,13 @@ func TestBlackhole(t *testing.T) {
 func TestBlackholeHidesTheEnd(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	p := Start(t, listener.Addr().String())
 	c := dial(t, p)
 	served, err := listener.Accept()
 	must(t, err)
 	server := client{served.(*net.TCPConn), t}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	c.say("one")
 	server.hears("one")
 	p.Blackhole()
@@ -302,7 +302,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 	p := Start(t, strings.Split(strings.SplitN(dsn, "@", 2)[1], "/")[0])
 	db, err := sql.Open("pgx", pgtest.Via(dsn, p.Addr()))
 	must(t, err)
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(t.Context(), "CREATE TABLE rows (id int)")
 	must(t, err)
 	for _, fault := range []struct {

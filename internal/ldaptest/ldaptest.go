@@ -120,8 +120,8 @@ func (s *Server) Run() {
 	}
 	output, err := os.Create(filepath.Join(s.dir, "log"))
 	s.must(err)
-	defer output.Close()
-	s.command = exec.Command(program, "-d", "0", "-f", filepath.Join(s.dir, "slapd.conf"), "-h", s.URL+" "+s.TLSURL) //nolint:gosec // paths of this package
+	defer func() { _ = output.Close() }()
+	s.command = exec.Command(program, "-d", "0", "-f", filepath.Join(s.dir, "slapd.conf"), "-h", s.URL+" "+s.TLSURL) //lint:ignore gosec paths of this package
 	s.command.Stdout, s.command.Stderr = output, output
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.command.Start(); err != nil {

@@ -17,7 +17,7 @@ func DN(uid string) string { return "uid=" + ldap.EscapeDN(uid) + "," + People }
 func (s *Server) fill() {
 	s.t.Helper()
 	admin := s.Admin()
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	organisation := map[string][]string{"objectClass": {"dcObject", "organization"}, "dc": {"example"}, "o": {"Example"}}
 	s.must(add(admin, Base, organisation))
 	for _, name := range []string{"people", "groups", "contractors", "elsewhere"} {
@@ -54,7 +54,7 @@ func (s *Server) Admin() *ldap.Conn {
 func (s *Server) AddPerson(dn, uid string, addresses ...string) {
 	s.t.Helper()
 	admin := s.Admin()
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	s.must(add(admin, dn, map[string][]string{
 		"objectClass": {"inetOrgPerson"}, "uid": {uid}, "cn": {"Common " + uid}, "sn": {"Surname"}, "givenName": {"Given"},
 		"displayName": {"The one called " + uid}, "mail": addresses, "userPassword": {PasswordOf(uid)},
@@ -65,7 +65,7 @@ func (s *Server) AddPerson(dn, uid string, addresses ...string) {
 func (s *Server) AddGroup(dn string, members ...string) {
 	s.t.Helper()
 	admin := s.Admin()
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	s.must(add(admin, dn, map[string][]string{"objectClass": {"groupOfNames"}, "member": members}))
 }
 
@@ -73,7 +73,7 @@ func (s *Server) AddGroup(dn string, members ...string) {
 func (s *Server) Modify(dn, attribute string, values ...string) {
 	s.t.Helper()
 	admin := s.Admin()
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	request := ldap.NewModifyRequest(dn, nil)
 	request.Replace(attribute, values)
 	s.must(admin.Modify(request))

@@ -14,7 +14,7 @@ func TestAServerComesBackAtItsPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer func() { _ = p.Close() }()
 	for range 3 {
 		if _, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("without a server: %v, want a refusal", err)
@@ -51,7 +51,7 @@ func TestNobodyElseIsGivenThePort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer syscall.Close(other)
+		defer func() { _ = syscall.Close(other) }()
 		if err := syscall.Bind(other, &syscall.SockaddrInet4{Addr: host, Port: p.Number()}); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("at %v while it is reserved: %v, want that it is in use", host, err)
 		}
@@ -70,7 +70,7 @@ func TestNobodyElseIsGivenThePort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Close(other)
+	defer func() { _ = syscall.Close(other) }()
 	if err := syscall.Bind(other, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: p.Number()}); err != nil {
 		t.Errorf("after it was given back: %v", err)
 	}

@@ -64,12 +64,12 @@ func StartPostfix(t testing.TB) *Postfix {
 	dir, err := os.MkdirTemp("", "gatehouse-postfix-") // the path of t.TempDir is not for other users
 	must(err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(os.Chmod(dir, 0o755)) //nolint:gosec // for the daemons' users
+	must(os.Chmod(dir, 0o755)) //lint:ignore gosec for the daemons' users
 	authority := NewAuthority(t)
 	p := &Postfix{URL: "smtp://" + port.Addr(), CA: authority.CA, Maildir: filepath.Join(dir, "mail", "nobody"), dir: dir}
 	for name, owner := range map[string]string{"etc": "root", "spool": "root", "data": "postfix", "mail": "nobody"} {
 		path := filepath.Join(dir, name)
-		must(os.Mkdir(path, 0o755)) //nolint:gosec // for the daemons' users
+		must(os.Mkdir(path, 0o755)) //lint:ignore gosec for the daemons' users
 		account, err := user.Lookup(owner)
 		if err != nil {
 			t.Fatalf("%v: install Debian's package postfix (make test does)", err)
@@ -104,9 +104,9 @@ smtpd_recipient_restrictions =
 alias_maps =
 alias_database =
 smtpd_tls_chain_files = `, "DIR", dir) + authority.KeyFile + ", " + authority.CertificateFile + "\n"
-	must(os.WriteFile(filepath.Join(dir, "etc", "main.cf"), []byte(settings), 0o644))                               //nolint:gosec // for the daemons' users
-	must(os.WriteFile(filepath.Join(dir, "etc", "master.cf"), fmt.Appendf(nil, postfixMaster, port.Addr()), 0o644)) //nolint:gosec // for the daemons' users
-	command := exec.Command("/usr/sbin/postfix", "-c", filepath.Join(dir, "etc"), "start-fg")                       //nolint:gosec // paths of this package
+	must(os.WriteFile(filepath.Join(dir, "etc", "main.cf"), []byte(settings), 0o644))                               //lint:ignore gosec for the daemons' users
+	must(os.WriteFile(filepath.Join(dir, "etc", "master.cf"), fmt.Appendf(nil, postfixMaster, port.Addr()), 0o644)) //lint:ignore gosec for the daemons' users
+	command := exec.Command("/usr/sbin/postfix", "-c", filepath.Join(dir, "etc"), "start-fg")                       //lint:ignore gosec paths of this package
 	if err := command.Start(); err != nil {
 		t.Fatalf("%v: install Debian's package postfix (make test does)", err)
 	}

@@ -33,11 +33,11 @@ func Start(t testing.TB) (db *sql.DB, from string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "socket")
-	install := exec.Command("mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+data, "--user="+userName()) //nolint:gosec // our own arguments
+	install := exec.Command("mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+data, "--user="+userName()) //lint:ignore gosec our own arguments
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("MariaDB: %v\n%s", err, out)
 	}
-	server := exec.Command("/usr/sbin/mariadbd", //nolint:gosec // our own arguments
+	server := exec.Command("/usr/sbin/mariadbd", //lint:ignore gosec our own arguments
 		"--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking", "--user="+userName(),
 		"--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--pid-file="+filepath.Join(dir, "pid"))
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -91,7 +91,7 @@ func (a *Authenticator) Create(options string) string {
 	p := &Passkey{ID: make([]byte, 32), handle: a.decode(q.User.ID), private: private}
 	_, _ = rand.Read(p.ID)
 	a.Passkeys = append(a.Passkeys, p)
-	attested := slices.Concat(a.AAGUID[:], binary.BigEndian.AppendUint16(nil, uint16(len(p.ID))), p.ID, a.publicKey(p)) //nolint:gosec // 32
+	attested := slices.Concat(a.AAGUID[:], binary.BigEndian.AppendUint16(nil, uint16(len(p.ID))), p.ID, a.publicKey(p)) //lint:ignore gosec 32
 	data := a.data(q.RP.ID, attested)
 	statement := a.Attestation
 	if statement == nil {
@@ -205,11 +205,11 @@ func (a *Authenticator) publicKey(p *Passkey) []byte {
 
 // bytesOf returns a byte string in CBOR (RFC 8949 §3.1).
 func bytesOf(b []byte) []byte {
-	return slices.Concat(binary.BigEndian.AppendUint16([]byte{0x59}, uint16(len(b))), b) //nolint:gosec // shorter than 64 KiB
+	return slices.Concat(binary.BigEndian.AppendUint16([]byte{0x59}, uint16(len(b))), b) //lint:ignore gosec shorter than 64 KiB
 }
 
 // text returns a short string in CBOR.
-func text(s string) []byte { return append([]byte{0x60 | byte(len(s))}, s...) } //nolint:gosec // shorter than 24 bytes
+func text(s string) []byte { return append([]byte{0x60 | byte(len(s))}, s...) } //lint:ignore gosec shorter than 24 bytes
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 

@@ -39,7 +39,8 @@ var (
 func memory() string {
 	const dir, room = "/dev/shm", 2 << 30
 	var free syscall.Statfs_t
-	if err := syscall.Statfs(dir, &free); err != nil || free.Bavail*uint64(free.Bsize) < room { //nolint:gosec // the size of a block is positive
+	//lint:ignore gosec the size of a block is positive
+	if err := syscall.Statfs(dir, &free); err != nil || free.Bavail*uint64(free.Bsize) < room {
 		return ""
 	}
 	return dir
@@ -90,7 +91,7 @@ var janitorScript string
 // startJanitor starts a process that notices the end of this one, even by SIGKILL or the test binary's own timeout, and then kills every
 // server and removes the directory. PR_SET_PDEATHSIG would not reach the children of a paused server.
 func (h *host) startJanitor() error {
-	command := exec.Command("sh", "-c", janitorScript) //nolint:gosec // the script is part of the program
+	command := exec.Command("sh", "-c", janitorScript)
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	input, err := command.StdinPipe()
@@ -129,7 +130,7 @@ func (h *host) program(name string, arguments ...string) *exec.Cmd {
 	if inside := filepath.Join(h.bin, name); exists(inside) {
 		name = inside
 	}
-	command := exec.Command(name, arguments...) //nolint:gosec // the callers name programs of PostgreSQL
+	command := exec.Command(name, arguments...)
 	command.Dir = h.root
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + h.root}
 	// Its own session: Ctrl-C in a terminal must reach the tests and not their servers.

@@ -117,7 +117,7 @@ func TestDatabaseIsGoneAfterItsTest(t *testing.T) {
 			t.Error("two databases have one name")
 		}
 	})
-	defer straggler.Close()
+	defer func() { _ = straggler.Close() }()
 	there, err := s.holds("SELECT true FROM pg_database WHERE datname = $1", filepath.Base(strings.TrimSuffix(dsn, "?sslmode=disable")))
 	must(t, err)
 	if there || straggler.PingContext(t.Context()) == nil {

@@ -24,7 +24,7 @@ func launch(h *host, data, log string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer output.Close()
+	defer func() { _ = output.Close() }()
 	p := &process{command: h.program("postgres", "-D"+data), gone: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = output, output
 	if err := p.command.Start(); err != nil {

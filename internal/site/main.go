@@ -30,7 +30,7 @@ func write(directory string, files map[string][]byte) error {
 	err := os.RemoveAll(directory)
 	for name, content := range files {
 		path := filepath.Join(directory, filepath.FromSlash(name))
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)) //nolint:gosec // pages for everybody
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)) //lint:ignore gosec pages for everybody
 	}
 	return err
 }

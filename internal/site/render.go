@@ -163,7 +163,8 @@ func (s *site) render(p *page, groups []group) error {
 		Title, Summary, Root string
 		Body                 template.HTML
 		Groups               []group
-	}{p.title, summary, relative(p.output, ""), template.HTML(wide(body.String())), around}) //nolint:gosec // our own pages, rendered without raw HTML
+		//lint:ignore gosec our own pages, rendered without raw HTML
+	}{p.title, summary, relative(p.output, ""), template.HTML(wide(body.String())), around})
 	s.files[p.output] = whole.Bytes()
 	return err
 }

@@ -97,7 +97,7 @@ func (b *browser) sessionCookie(r *http.Request) oauth.Secret {
 
 // set sets one of our cookies. With maxAge 0 it lasts until the browser closes. A negative maxAge deletes it.
 func (c cookies) set(w http.ResponseWriter, name string, value oauth.Secret, maxAge time.Duration) {
-	cookie := http.Cookie{ //nolint:gosec // not Secure only for an issuer on plain-HTTP loopback
+	cookie := http.Cookie{ //lint:ignore gosec not Secure only for an issuer on plain-HTTP loopback
 		Name: name, Value: value.Reveal(), Path: "/", MaxAge: int(maxAge / time.Second),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteLaxMode,
 	}

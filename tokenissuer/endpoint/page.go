@@ -22,7 +22,7 @@ func (b *browser) show(w http.ResponseWriter, r *http.Request, status int, local
 	}
 	answers.SetPageHeaders(w.Header(), string(language), b.pages.PolicyOf(page, formTargets...))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
+	_, _ = w.Write(body) //lint:ignore gosec html/template has escaped it; a failure means that the browser has disconnected
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (k *MasterKey) ReadHostSession(cookie, origin string) (familyID string, gen
 
 // RefreshToken returns a family's refresh token of that generation.
 func (k *MasterKey) RefreshToken(familyID string, generation int64) oauth.Secret {
-	named := familyID + base62Number(uint64(generation), generationLength) //nolint:gosec // generations are positive
+	named := familyID + base62Number(uint64(generation), generationLength) //lint:ignore gosec generations are positive
 	return oauth.NewSecret(named + MAC(k.derived[refreshTokens], named))
 }
 

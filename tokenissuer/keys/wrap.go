@@ -35,7 +35,7 @@ func Wrap[T any](key cipher.AEAD, owner string, value T, now time.Time) (oauth.S
 	if err != nil {
 		return oauth.Secret{}, oauth.AsError(err)
 	}
-	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, packed(plain), []byte(owner)))), nil //nolint:gosec // this AEAD makes a random nonce of its own
+	return oauth.NewSecret(base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, packed(plain), []byte(owner)))), nil //lint:ignore gosec this AEAD makes a random nonce of its own
 }
 
 // Unwrap is the reverse of Wrap, for WrapLifetime.
@@ -86,7 +86,7 @@ func packed(plain []byte) []byte {
 	}
 	var out bytes.Buffer
 	out.WriteByte(packMark)
-	w := packers.Get().(*flate.Writer) //nolint:forcetypeassert // there are no others in the pool
+	w := packers.Get().(*flate.Writer) // there are no others in the pool
 	defer packers.Put(w)
 	w.Reset(&out)
 	_, _ = w.Write(plain) // a bytes.Buffer takes everything

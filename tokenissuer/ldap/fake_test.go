@@ -86,7 +86,7 @@ func (f *fake) close() {
 }
 
 func (f *fake) serve(conn net.Conn, n int) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
 	for {
 		packet, err := ber.ReadPacket(reader)

@@ -173,7 +173,7 @@ func askALiar(t *testing.T, s step, lie lie, certificate tls.Certificate, author
 		t.Error(err)
 		return
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	signIn := func() error {
 		ended := make(chan error, 1)
 		go func() {

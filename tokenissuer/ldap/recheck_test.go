@@ -74,7 +74,7 @@ func TestP193WhatBecameOfAnEntry(t *testing.T) {
 	if err := admin.Del(ldap.NewDelRequest("uid=eve,ou=elsewhere,"+ldaptest.Base, nil)); err != nil {
 		t.Fatal(err)
 	}
-	admin.Close()
+	_ = admin.Close()
 	gone(subject, "deleted")
 	server.Stop()
 	if _, err := d.Recheck(t.Context(), subject, oauth.Secret{}); oauth.AsError(err).Code != oauth.TemporarilyUnavailable {

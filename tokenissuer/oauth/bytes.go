@@ -14,11 +14,11 @@ func DigestOf(token string) [sha256.Size]byte {
 
 // BytesOf returns the bytes of a text without copying them. They must not be modified.
 func BytesOf(text string) []byte {
-	return unsafe.Slice(unsafe.StringData(text), len(text)) //nolint:gosec // nobody writes to them
+	return unsafe.Slice(unsafe.StringData(text), len(text)) //lint:ignore gosec they are only read
 }
 
 // Written returns the text in a buffer without copying it. Afterwards the buffer may only be appended to, as with
 // strings.Builder.
 func Written(text []byte) string {
-	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // see above
+	return unsafe.String(unsafe.SliceData(text), len(text)) //lint:ignore gosec see above
 }

@@ -167,7 +167,7 @@ func parseArgon2Params(text string) (argon2Params, error) {
 	if len(fields) != 3 || values[0] > maxArgon2Memory || values[1] > maxArgon2Time || values[2] > math.MaxUint8 {
 		return argon2Params{}, fmt.Errorf("the argon2id hash costs too much: use at most m=%d and t=%d", maxArgon2Memory, maxArgon2Time)
 	}
-	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //nolint:gosec // bounded above
+	return argon2Params{memory: uint32(values[0]), time: uint32(values[1]), threads: uint8(values[2])}, nil //lint:ignore gosec bounded above
 }
 
 // Verify reports whether hash, of any supported scheme, is that of the password. It does the full work of the hash for every password.
@@ -186,7 +186,7 @@ func Verify(password, hash oauth.Secret) bool {
 	if err != nil {
 		return false
 	}
-	key := h.params.key(password, h.salt, uint32(len(h.key))) //nolint:gosec // at most 64
+	key := h.params.key(password, h.salt, uint32(len(h.key))) //lint:ignore gosec at most 64
 	return subtle.ConstantTimeCompare(key, h.key) == 1
 }
 

@@ -44,7 +44,7 @@ func totpStep(at time.Time) int64 { return at.Unix() / int64(totpPeriod/time.Sec
 // matchTOTP returns the period whose code was typed, and whether there is one within the skew. It compares every code, in constant time.
 func matchTOTP(secret, code string, now time.Time) (step int64, matches bool) {
 	for at := totpStep(now) - totpSkew; at <= totpStep(now)+totpSkew; at++ {
-		want, err := hotp.GenerateCodeCustom(secret, uint64(at), hotp.ValidateOpts{Digits: totpDigits, Algorithm: otp.AlgorithmSHA1}) //nolint:gosec // times are after 1970
+		want, err := hotp.GenerateCodeCustom(secret, uint64(at), hotp.ValidateOpts{Digits: totpDigits, Algorithm: otp.AlgorithmSHA1}) //lint:ignore gosec times are after 1970
 		if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
 			step, matches = at, true
 		}

@@ -79,7 +79,7 @@ func (c *cachedToken) pack(t *AccessToken) bool {
 		}
 		texts = append(texts, text...)
 		if i < len(c.ends) {
-			c.ends[i] = uint8(len(texts)) //nolint:gosec // at most len(buffer)
+			c.ends[i] = uint8(len(texts)) //lint:ignore gosec at most len(buffer)
 		}
 	}
 	c.ownText = string(texts)

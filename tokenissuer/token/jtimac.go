@@ -61,7 +61,7 @@ func NewJTIMAC(master *keys.MasterKey) *JTIMAC {
 // compute returns the MAC of a token, encoded once as in the jti and twice as in the token. Before and after are the
 // signed text around it.
 func (t *JTIMAC) compute(before, after string) (mac [macLength]byte, spelled [macSpan]byte) {
-	m := t.macs.Get().(*jtiHMAC) //nolint:forcetypeassert // New makes no other
+	m := t.macs.Get().(*jtiHMAC) // New makes no other
 	m.Reset()
 	_, _ = m.Write(oauth.BytesOf(before)) // never fails
 	_, _ = m.Write(oauth.BytesOf(after))

@@ -20,8 +20,8 @@ func (c *parsedClaims) UnmarshalJSON(text []byte) error { return json.Unmarshal(
 func (*parsedClaims) GetExpirationTime() (*jwt.NumericDate, error) {
 	return jwt.NewNumericDate(tokentest.Start.Add(time.Hour)), nil
 }
-func (*parsedClaims) GetIssuedAt() (*jwt.NumericDate, error)  { return nil, nil } //nolint:nilnil // signature of the interface
-func (*parsedClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil } //nolint:nilnil // likewise
+func (*parsedClaims) GetIssuedAt() (*jwt.NumericDate, error)  { return nil, nil } // signature of the interface
+func (*parsedClaims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil } // likewise
 func (*parsedClaims) GetIssuer() (string, error)              { return "", nil }
 func (*parsedClaims) GetSubject() (string, error)             { return "", nil }
 func (*parsedClaims) GetAudience() (jwt.ClaimStrings, error)  { return nil, nil }

@@ -95,7 +95,7 @@ func TestRFCVectorsOutsideTheProfileAreRefused(t *testing.T) {
 	}
 	sig := decode(rfc7515A4Sig)
 	digest := sha512.Sum512([]byte(rfc7515A4Input))
-	es512 := ecdsa.PublicKey{Curve: elliptic.P521(), X: new(big.Int).SetBytes(decode(rfc7515A4X)), Y: new(big.Int).SetBytes(decode(rfc7515A4Y))} //nolint:staticcheck // the vector is given in coordinates
+	es512 := ecdsa.PublicKey{Curve: elliptic.P521(), X: new(big.Int).SetBytes(decode(rfc7515A4X)), Y: new(big.Int).SetBytes(decode(rfc7515A4Y))} //lint:ignore SA1019 the vector is given in coordinates
 	if !ecdsa.Verify(&es512, digest[:], new(big.Int).SetBytes(sig[:66]), new(big.Int).SetBytes(sig[66:])) {
 		t.Fatal("RFC 7515 A.4 is written down wrongly")
 	}

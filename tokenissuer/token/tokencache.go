@@ -43,7 +43,8 @@ func (c *tokenCache) drop(digest [sha256.Size]byte) { c.tokens.Forget(string(dig
 func (c *cachedToken) weight() uint32 {
 	switch {
 	case c.weighsCommon:
-		return leastWeight + uint32(c.common.size()) //nolint:gosec // at most maxCommonBytes
+		//lint:ignore gosec at most maxCommonBytes
+		return leastWeight + uint32(c.common.size())
 	case c.common != nil:
 		return leastWeight
 	}
@@ -63,5 +64,5 @@ func (t *AccessToken) Size() uint32 {
 			n += header + len(s)
 		}
 	}
-	return uint32(n) //nolint:gosec // a token has at most 8 KiB
+	return uint32(n) //lint:ignore gosec a token has at most 8 KiB
 }

@@ -74,7 +74,7 @@ func NewAssertionVerifier(issuer string, types []string, ks KeySource, now func(
 // ClaimedIssuer returns the iss claim of a token, unverified; use it only to select the verifier. IsJWT is false for an
 // opaque token. A text that looks like a JWT but is malformed has an empty issuer.
 func ClaimedIssuer(token string) (issuer string, isJWT bool) {
-	c := tokenPool.Get().(*unverifiedToken) //nolint:forcetypeassert // New makes no other
+	c := tokenPool.Get().(*unverifiedToken) // New makes no other
 	defer c.release()
 	if c.form.parse(token, c.buffer) != nil {
 		return "", looksLikeJWT(token)

@@ -117,7 +117,7 @@ func (v *Verifier) ReadExpired(token string) (*AccessToken, error) {
 	if err := checkParts(token); err != nil {
 		return nil, err
 	}
-	c := tokenPool.Get().(*unverifiedToken) //nolint:forcetypeassert // New makes no other
+	c := tokenPool.Get().(*unverifiedToken) // New makes no other
 	defer c.release()
 	c.verifier, c.token, c.audience, c.expired = v, token, audience{any: true}, true
 	t, err := c.verify()
@@ -151,7 +151,7 @@ func (v *Verifier) verify(token string, audience audience, admit Admission) (*Ac
 	if t, known, err := v.recall(digest, audience); known {
 		return t, err
 	}
-	c := tokenPool.Get().(*unverifiedToken) //nolint:forcetypeassert // New makes no other
+	c := tokenPool.Get().(*unverifiedToken) // New makes no other
 	defer c.release()
 	c.verifier, c.token, c.audience, c.admit = v, token, audience, admit
 	if _, err := c.verify(); err != nil {

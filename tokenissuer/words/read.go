@@ -71,7 +71,7 @@ func addDirectory(texts map[Language]Catalogue, dir string) error {
 	if err != nil {
 		return fmt.Errorf("languages: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	names, err := catalogueNames(root)
 	if err != nil {
 		return fmt.Errorf("languages %s: %w", dir, err)
@@ -100,7 +100,7 @@ func catalogueNames(root *os.Root) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	entries, err := dir.ReadDir(4 * maxFiles)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -148,7 +148,7 @@ func readFile(root *os.Root, name string, english Catalogue) (Catalogue, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

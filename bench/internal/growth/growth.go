@@ -101,7 +101,7 @@ func (o Options) measure(ctx context.Context, families int, progress io.Writer) 
 		return p, fmt.Errorf("filling the store: %w", err)
 	}
 	p.Filling = time.Since(began)
-	fmt.Fprintf(progress, "%d families: the store was filled in %.1f s\n", families, p.Filling.Seconds())
+	_, _ = fmt.Fprintf(progress, "%d families: the store was filled in %.1f s\n", families, p.Filling.Seconds())
 	use := &user{gateway: g, options: o, real: real}
 	if err := o.atRest(ctx, g, use, &p); err != nil {
 		return p, err

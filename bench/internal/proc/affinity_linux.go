@@ -17,7 +17,7 @@ import (
 func cpuTime(pid int) (time.Duration, error) {
 	// The kernel encodes the clock's number from the inverted process id and from 2, for the scheduler's own
 	// accounting (CPUCLOCK_SCHED); clock_getcpuclockid(3) does the same.
-	clock := int32(^pid)<<3 | 2 //nolint:gosec // process ids have 22 bits
+	clock := int32(^pid)<<3 | 2 //lint:ignore gosec process ids have 22 bits
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
 		return 0, fmt.Errorf("the processor time of process %d: %w", pid, err)

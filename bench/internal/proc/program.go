@@ -25,7 +25,7 @@ func (p Program) Start(ctx context.Context, addr string, arguments ...string) (*
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()        // the child has its own handle
-	cmd := exec.Command(p.Path, arguments...) //nolint:gosec // named by a flag, or built here
+	cmd := exec.Command(p.Path, arguments...) //lint:ignore gosec named by a flag, or built here
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(p.Procs), "GOGC="+strconv.Itoa(p.GOGC), "HOME="+p.Dir,
 		"XDG_DATA_HOME="+filepath.Join(p.Dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(p.Dir, "config"))

@@ -116,18 +116,18 @@ func suffix(unit string) string {
 
 // Markdown writes a scenario.
 func (s *Scenario) Markdown(w io.Writer) {
-	fmt.Fprintf(w, "\n### %s\n", s.Title)
+	_, _ = fmt.Fprintf(w, "\n### %s\n", s.Title)
 	for _, t := range s.Tables {
 		t.Markdown(w)
 	}
 	for _, note := range s.Notes {
-		fmt.Fprintf(w, "\n%s\n", note)
+		_, _ = fmt.Fprintf(w, "\n%s\n", note)
 	}
 }
 
 // Markdown writes a table.
 func (t *Table) Markdown(w io.Writer) {
-	fmt.Fprintln(w)
+	_, _ = fmt.Fprintln(w)
 	writeRow(w, t.Columns)
 	rule := make([]string, len(t.Columns))
 	for i := range rule {
@@ -150,7 +150,7 @@ func (r *Report) Summary(w io.Writer) {
 	if len(r.Goals) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\n### Goals")
+	_, _ = fmt.Fprintln(w, "\n### Goals")
 	t := &Table{Columns: []string{"", "goal", "measured", "reached", "scenario"}}
 	for _, g := range r.Goals {
 		reached := "no"
@@ -171,5 +171,5 @@ func (r *Report) JSON(w io.Writer) error {
 }
 
 func writeRow(w io.Writer, cells []string) {
-	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+	_, _ = fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 }

@@ -58,7 +58,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 // seven bits determine it.
 func class(nanoseconds uint64) int {
 	shift := max(0, bits.Len64(nanoseconds)-subclassBits-1)
-	return shift<<subclassBits + int(nanoseconds>>shift) //nolint:gosec // at most 7 bits
+	return shift<<subclassBits + int(nanoseconds>>shift) //lint:ignore gosec at most 7 bits
 }
 
 // middle returns the duration in the middle of a class.

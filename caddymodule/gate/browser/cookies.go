@@ -73,7 +73,7 @@ func find(h http.Header, name string, room *[maxCookies]string) (n int) {
 
 // set sets a cookie of the host until the browser closes; without a value it deletes the cookie.
 func set(w http.ResponseWriter, host oauth.Host, name string, value oauth.Secret) {
-	cookie := http.Cookie{ //nolint:gosec // not Secure only on plain-HTTP loopback
+	cookie := http.Cookie{ //lint:ignore gosec not Secure only on plain-HTTP loopback
 		Name: name, Value: value.Reveal(), Path: "/", HttpOnly: true, Secure: host.Scheme != "http", SameSite: http.SameSiteLaxMode,
 	}
 	if value.IsEmpty() {

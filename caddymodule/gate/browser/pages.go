@@ -29,7 +29,7 @@ func (p *pageWriter) show(w http.ResponseWriter, r *http.Request, status int, pa
 	}
 	answers.SetPageHeaders(w.Header(), string(language), p.pages.ContentSecurityPolicy(formTargets...))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; a failure means that the browser has disconnected
+	_, _ = w.Write(body) //lint:ignore gosec html/template has escaped it; a failure means that the browser has disconnected
 }
 
 // ServeDenied answers a navigation that the rules of a route refuse to the user who is signed in. The page offers to come back to

@@ -55,7 +55,7 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 // could take in two ways: duplicate members, a deciding member in another case, text that is not UTF-8, and anything after the
 // message.
 func readMessages(text []byte, each func(message) error) error {
-	r := readers.Get().(*reader) //nolint:forcetypeassert // New makes no other
+	r := readers.Get().(*reader) // New makes no other
 	defer func() {
 		r.reset(nil) // so that the pool does not keep the text
 		readers.Put(r)

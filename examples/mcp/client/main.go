@@ -71,7 +71,7 @@ func run(ctx context.Context, id, address string, call []string) error {
 	if err != nil {
 		return err
 	}
-	defer session.Close() //nolint:errcheck // nothing is left to do
+	defer session.Close() //lint:ignore errcheck nothing is left to do
 	if len(call) > 0 {
 		return callTool(ctx, session, call[0], call[1:])
 	}

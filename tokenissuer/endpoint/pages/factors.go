@@ -37,7 +37,7 @@ func scriptFor(content string) template.JS {
 	if content == "" {
 		return ""
 	}
-	return template.JS(passkeyScript) //nolint:gosec // our own file
+	return template.JS(passkeyScript) //lint:ignore gosec our own file
 }
 
 // SecondFactor asks for a code of the user's authenticator or a recovery code (field `code`), or for a passkey (field `passkey`).
@@ -106,7 +106,7 @@ func (e Enrolment) Script() template.JS { return scriptFor(e.Passkey) }
 
 // PictureURL returns the picture as a data URL.
 func (e Enrolment) PictureURL() template.URL {
-	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(e.Picture)) //nolint:gosec // base64 of a picture that we have drawn
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(e.Picture)) //lint:ignore gosec base64 of a picture that we have drawn
 }
 
 func (Codes) template() string { return "codes" }

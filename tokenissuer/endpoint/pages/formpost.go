@@ -31,5 +31,5 @@ func (f FormPost) Action() template.HTMLAttr { return address("action", f.URI) }
 
 // address returns an attribute with a URI exactly as registered. In a template, the URI would be re-encoded.
 func address(name, uri string) template.HTMLAttr {
-	return template.HTMLAttr(name + `="` + template.HTMLEscapeString(uri) + `"`) //nolint:gosec // escaped
+	return template.HTMLAttr(name + `="` + template.HTMLEscapeString(uri) + `"`) //lint:ignore gosec escaped
 }

@@ -41,7 +41,7 @@ func (l *Logo) dataURL() (template.URL, error) {
 		return "", errors.New("the file is no " + l.MediaType)
 	}
 	encoded := base64.StdEncoding.EncodeToString(l.Data)
-	return template.URL("data:" + l.MediaType + ";base64," + encoded), nil //nolint:gosec // both parts are checked
+	return template.URL("data:" + l.MediaType + ";base64," + encoded), nil //lint:ignore gosec both parts are checked
 }
 
 // isSVG reports whether data is well-formed XML whose root element is svg.

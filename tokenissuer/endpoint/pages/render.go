@@ -107,14 +107,14 @@ func New(s Settings) (*Pages, error) {
 		return nil, err
 	}
 	style = append(style, colours...)
-	p.style = template.CSS(style) //nolint:gosec // our own file and checked colours, which the policy's digest covers byte for byte
+	p.style = template.CSS(style) //lint:ignore gosec our own file and checked colours, which the policy's digest covers byte for byte
 	p.policy = policy(style)
 	more, err := files.ReadFile("console.css")
 	if err != nil {
 		return nil, err
 	}
 	style = append(style, more...)
-	p.console = look{template.CSS(style), policy(style)} //nolint:gosec // likewise
+	p.console = look{template.CSS(style), policy(style)} //lint:ignore gosec likewise
 	p.templates, err = parsedTemplates()
 	return p, err
 }

@@ -122,7 +122,7 @@ func reference(t *testing.T, contentType, body string) map[string]string {
 		}
 	case mediaMultipart:
 		reader := multipart.NewReader(strings.NewReader(body), params["boundary"])
-		for part, err := reader.NextRawPart(); err != io.EOF; part, err = reader.NextRawPart() {
+		for part, err := reader.NextRawPart(); !errors.Is(err, io.EOF); part, err = reader.NextRawPart() {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -287,7 +287,7 @@ func stalling(t *testing.T, script []string, cut bool) (url string, closed chan 
 		if err != nil {
 			return
 		}
-		defer connection.Close()
+		defer func() { _ = connection.Close() }()
 		lines := bufio.NewReader(connection)
 		for i, answer := range script {
 			if i > 0 {

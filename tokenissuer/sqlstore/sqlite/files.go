@@ -59,7 +59,8 @@ func prepareDirectory(path string, uid int, warn Warn) error {
 			return err
 		}
 		// MkdirAll is subject to the umask, Chmod is not.
-		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory must be searchable by its owner
+		//lint:ignore gosec a directory must be searchable by its owner
+		if err := os.Chmod(dir, 0o700); err != nil {
 			return err
 		}
 		if err := syncDirectory(filepath.Dir(dir)); err != nil {
