@@ -73,15 +73,16 @@ quick:
 UNWATCHED = $(foreach package,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory \
 	$(addprefix golang.org/x/crypto/,argon2 blowfish scrypt),-gcflags=$(package)=-race=false)
 
-# The failpoints of make crash are compiled in, so that make crash has nothing to compile again. Without their variable they do nothing.
-RACE = CGO_ENABLED=1 go test -vet=off -race -ldflags='-s -w' $(UNWATCHED) -tags=$(TAGS),failpoint
+# The failpoints at which nodes are killed are compiled in. Without their variable they do nothing.
+WATCHED = -race $(UNWATCHED) -tags=$(TAGS),failpoint
+RACE = CGO_ENABLED=1 go test -vet=off -ldflags='-s -w' $(WATCHED)
 
 # Installs what the tests need and runs all of them. go vet is a part of make lint. The race detector needs a C compiler; some tests start
 # PostgreSQL servers of their own, some drive Gatehouse with Node clients and with Chromium, some stand behind nginx, and some are
 # applications of docs/guides. A process has one Caddy, so the tests of ./caddymodule run in three processes of one binary: each takes every
 # third test in the order of the files, which gives all three about as much to do. ./tokenissuer/sqlstore takes the longest of the others and
-# begins first. The tests of ./rig run when these are over, because they measure nodes; G81 is there for make floods, and ./caddymodule
-# proves it. TESTFLAGS are flags of go test, with = before a value.
+# begins first. The tests of ./rig run when these are over, because they measure nodes and kill them, 80 at random; G81 is there for make
+# floods, and ./caddymodule proves it. TESTFLAGS are flags of go test, with = before a value.
 SHARES = 0 1 2
 test: $(NPM_DIR)/node_modules/.package-lock.json
 	.ci/need gcc gcc libc6-dev
@@ -108,17 +109,14 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 	for one in $$all; do wait $$one || failed=1; done; \
 	exit $$failed
 
-# Kills nodes at random moments and at named points, on SQLite and on PostgreSQL, and checks what their clients have seen, with the
-# race detector in them. For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1. Without CRASH_VERBOSE it prints nothing but
-# what failed.
+# More of the kills of make test, at random moments and at named points, on SQLite and on PostgreSQL, with a check of what clients have seen.
+# For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1.
 CRASH_KILLS ?= 200
-CRASH_VERBOSE ?= -v
 crash:
 	.ci/need gcc gcc libc6-dev
 	.ci/need-postgres
-	go test -vet=off -tags=$(TAGS),failpoint -count=1 ./internal/failpoint
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
-		$(RACE) -count=1 -parallel=4 -timeout=2h $(CRASH_VERBOSE) -run '^Test(Crash|F1K)' ./rig
+		$(RACE) -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
@@ -183,11 +181,10 @@ guides: build guides/node/node_modules/.package-lock.json
 site:
 	go run ./internal/site
 
-# Also without the failpoints, which is what is built for users.
+# As compiled for the tests, and then without the failpoints, as it is built for users.
 lint: bin/lint
-	bin/lint -tags=$(TAGS),failpoint ./...
+	export CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(WATCHED)'; bin/lint -tags=$(TAGS),failpoint ./... && cd bench && ../bin/lint -tags=$(TAGS),failpoint ./...
 	bin/lint -tags=$(TAGS) -tests=false ./internal/failpoint ./caddymodule
-	cd bench && ../bin/lint -tags=$(TAGS) ./...
 
 fmt:
 	gofmt -w .

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -50,14 +51,15 @@ func ownSockets() map[string]bool {
 
 // listenersIn counts the listeners at port in one of the kernel's tables, which lists listeners first.
 func listenersIn(table, port string, own map[string]bool) (count int) {
-	sockets, err := os.ReadFile(table)
+	sockets, err := os.Open(table)
 	if err != nil {
 		return 0 // no IPv6
 	}
-	_, rows, _ := strings.Cut(string(sockets), "\n") // after the heading
-	for row := range strings.Lines(rows) {
+	defer func() { _ = sockets.Close() }()
+	lines := bufio.NewScanner(sockets) //lint:ignore scannererr it stops before the end, since the kernel is slow to list connections
+	for lines.Scan(); lines.Scan(); {  // the first line is the heading
 		// The fields are a number, the local and the remote address, the state, and later the inode.
-		fields := strings.Fields(row)
+		fields := strings.Fields(lines.Text())
 		if len(fields) < 10 || fields[3] != "0A" {
 			break
 		}

@@ -59,7 +59,7 @@ type run struct {
 // run.
 func TestCrashF2(t *testing.T) {
 	t.Parallel() // nodes that are started and killed leave the machine idle for much of the time
-	kills, seed := int64(200), rand.Uint64()
+	kills, seed := int64(80), rand.Uint64()
 	if text := os.Getenv("CRASH_KILLS"); text != "" {
 		kills = number(t, "CRASH_KILLS", text)
 	}

@@ -159,12 +159,12 @@ func (s *site) render(p *page, groups []group) error {
 		}
 	}
 	summary, _, _ := strings.Cut(p.sections[0].paragraphs.String(), "\n")
+	page := template.HTML(wide(body.String())) //lint:ignore gosec our own pages, rendered without raw HTML
 	err = frame.Execute(&whole, struct {
 		Title, Summary, Root string
 		Body                 template.HTML
 		Groups               []group
-		//lint:ignore gosec our own pages, rendered without raw HTML
-	}{p.title, summary, relative(p.output, ""), template.HTML(wide(body.String())), around})
+	}{p.title, summary, relative(p.output, ""), page, around})
 	s.files[p.output] = whole.Bytes()
 	return err
 }
