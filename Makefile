@@ -85,15 +85,9 @@ RACE = CGO_ENABLED=1 go test -vet=off -ldflags='-s -w' $(WATCHED)
 # floods, and ./caddymodule proves it. TESTFLAGS are flags of go test, with = before a value.
 SHARES = 0 1 2
 test: $(NPM_DIR)/node_modules/.package-lock.json
-	.ci/need gcc gcc libc6-dev
-	.ci/need-postgres
-	.ci/need chromium chromium
-	.ci/need nginx nginx
-	.ci/need /usr/sbin/slapd slapd
-	.ci/need /usr/sbin/mariadbd mariadb-server
-	.ci/need /usr/sbin/postfix postfix
-	.ci/need /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
-	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
+	.ci/need-postgres gcc=gcc,libc6-dev chromium=chromium nginx=nginx /usr/sbin/slapd=slapd /usr/sbin/mariadbd=mariadb-server \
+		/usr/sbin/postfix=postfix /usr/lib/apache2/modules/mod_auth_openidc.so=libapache2-mod-auth-openidc \
+		/usr/lib/python3/dist-packages/authlib=python3-authlib,python3-flask,python3-requests
 	$(RACE) -c -o dist/ ./caddymodule ./rig
 	all=''; failed=0; \
 	packages() { (cd $$1 && shift && $(RACE) -shuffle=on -count=1 -timeout=30m $(TESTFLAGS) "$$@") & all="$$all $$!"; }; \
@@ -113,15 +107,13 @@ test: $(NPM_DIR)/node_modules/.package-lock.json
 # For example: make crash CRASH_KILLS=1000 STORE=postgres CRASH_SEED=1.
 CRASH_KILLS ?= 200
 crash:
-	.ci/need gcc gcc libc6-dev
-	.ci/need-postgres
+	.ci/need-postgres gcc=gcc,libc6-dev
 	CRASH_KILLS=$(CRASH_KILLS) STORE=$(STORE) CRASH_SEED=$(CRASH_SEED) CRASH_ROWS=$(CRASH_ROWS) \
 		$(RACE) -count=1 -parallel=4 -timeout=2h -v -run '^Test(Crash|F1K)' ./rig
 
 # npm writes this file last, so it stands for a complete install.
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
-	.ci/need node nodejs
-	.ci/need npm npm
+	.ci/need node=nodejs npm=npm
 	cd $* && npm ci
 	touch $@
 
@@ -144,7 +136,7 @@ floods:
 
 # Pictures of every page in dist/screenshots, also with an operator's colours and languages, and of four in docs/images for the README.
 screenshots: $(NPM_DIR)/node_modules/.package-lock.json
-	.ci/need chromium chromium
+	.ci/need chromium=chromium
 	GATEHOUSE_SCREENSHOTS=$(CURDIR)/dist/screenshots go test -count=1 -run '^Test(BrowserLooks|U18.*|O80.*)$$' ./caddymodule
 	mkdir -p docs/images
 	cp dist/screenshots/readme/*.png docs/images/
@@ -164,16 +156,11 @@ openapi:
 # first time, Argo CD the most of them.
 .PHONY: guides
 guides: build guides/node/node_modules/.package-lock.json
-	.ci/need-postgres
-	.ci/need puma puma
-	.ci/need /usr/share/doc/ruby-omniauth-openid-connect ruby-omniauth-openid-connect
-	.ci/need /usr/lib/python3/dist-packages/authlib python3-authlib python3-flask python3-requests
-	.ci/need /usr/lib/python3/dist-packages/starlette python3-starlette python3-httpx python3-itsdangerous python3-uvicorn
-	.ci/need /usr/sbin/mariadbd mariadb-server
-	.ci/need /usr/share/doc/ruby-doorkeeper ruby-doorkeeper ruby-activerecord
-	.ci/need /usr/share/doc/ruby-devise ruby-devise
-	.ci/need /usr/share/doc/ruby-pg ruby-pg
-	.ci/need /usr/share/doc/ruby-mysql2 ruby-mysql2
+	.ci/need-postgres puma=puma /usr/share/doc/ruby-omniauth-openid-connect=ruby-omniauth-openid-connect \
+		/usr/lib/python3/dist-packages/authlib=python3-authlib,python3-flask,python3-requests \
+		/usr/lib/python3/dist-packages/starlette=python3-starlette,python3-httpx,python3-itsdangerous,python3-uvicorn \
+		/usr/sbin/mariadbd=mariadb-server /usr/share/doc/ruby-doorkeeper=ruby-doorkeeper,ruby-activerecord \
+		/usr/share/doc/ruby-devise=ruby-devise /usr/share/doc/ruby-pg=ruby-pg /usr/share/doc/ruby-mysql2=ruby-mysql2
 	cd guides && go test -vet=off -ldflags='-s -w' -count=1 ./...
 
 # The documentation as a site in dist/site: static files, with a search that needs no server.
@@ -183,6 +170,7 @@ site:
 
 # As compiled for the tests, and then without the failpoints, as it is built for users.
 lint: bin/lint
+	.ci/need gcc=gcc,libc6-dev
 	export CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(WATCHED)'; bin/lint -tags=$(TAGS),failpoint ./... && cd bench && ../bin/lint -tags=$(TAGS),failpoint ./...
 	bin/lint -tags=$(TAGS) -tests=false ./internal/failpoint ./caddymodule
 
