@@ -38,7 +38,7 @@ func TestT51TheCodeEndsMeanwhile(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
 	f.store.meanwhile("RedeemCode", func() {
-		f.must(people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf"))
+		f.ended(people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf"))
 	})
 	_, err := f.redeem("conf", code)
 	wantReason(t, err, oauth.InvalidGrant, "code_expired")

@@ -185,6 +185,13 @@ func (f *flow) must(err error) {
 	}
 }
 
+// ended returns whether something ended.
+func (f *flow) ended(something bool, err error) bool {
+	f.tb.Helper()
+	f.must(err)
+	return something
+}
+
 func (f *flow) clock() time.Time { return f.time.Now() }
 
 // wait advances the clock. The revocations stay fresh.

@@ -2,6 +2,7 @@ package grants
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/clients"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/strictjson"
 )
 
 // maxIdentityGrant bounds how far in the future the exp of an identity assertion may be, because its jti is stored until then.
@@ -32,6 +34,9 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 		return issuer.Grant{}, oauth.NewError(oauth.InvalidGrant, "assertion_lives_too_long")
 	}
 	// 2. The resources and scopes named by both the assertion and the request.
+	if err := checkBounds(asked); err != nil {
+		return issuer.Grant{}, err
+	}
 	granted, err := g.resources.Audience(t.Claim("resource"), nil)
 	if err != nil {
 		return issuer.Grant{}, err
@@ -68,6 +73,23 @@ func (g *jwtBearer) grantForPerson(ctx context.Context, asked *assertedRequest) 
 	f := g.families.New(user, client, oauth.AuthorizationCode, authTime)
 	f.Scopes, f.Audience, f.Note, f.ExpiresAt = scopes, audience, asked.rule.Trust, now.Add(g.families.LifetimesOf(client).AuthorizationCode)
 	return g.minter.GrantOf(f, client, user, issuer.Once(func() error { return g.families.Add(ctx, f, user) })), nil
+}
+
+// checkBounds refuses an assertion with a scope or a resource in which none can be read, as in a list of scopes. Without it, such an assertion would
+// bound as little as one that names none.
+func checkBounds(asked *assertedRequest) error {
+	parts := strings.SplitN(asked.Assertion.Reveal(), ".", 3) // it is verified
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return oauth.NewError(oauth.InvalidGrant, "assertion_bound_unusable")
+	}
+	members, err := strictjson.Members(payload)
+	_, hasScope := members["scope"]
+	_, hasResource := members["resource"]
+	if err != nil || hasScope && len(asked.token.Scopes) == 0 || hasResource && len(asked.token.Claim("resource")) == 0 {
+		return oauth.NewError(oauth.InvalidGrant, "assertion_bound_unusable")
+	}
+	return nil
 }
 
 // acceptsPeople reports whether a rule accepts assertions that identify a person.

@@ -46,7 +46,8 @@ func TestT89RevocationRacesRedemption(t *testing.T) {
 		var tokens issuer.Tokens
 		errs := tokentest.Together(2, func(i int) (err error) {
 			if i == 0 {
-				return people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf")
+				_, err = people.Accounts{Sessions: f.Server.Sessions}.RevokeApplication(t.Context(), f.user("ada"), "conf")
+				return err
 			}
 			tokens, err = f.redeem("conf", code)
 			return err
