@@ -61,6 +61,12 @@ http://ADDR {
 		}
 		reverse_proxy UPSTREAM
 	}
+	handle /open/* {
+		protect {
+			anonymous /open/*
+		}
+		reverse_proxy UPSTREAM
+	}
 	handle /elsewhere/* {
 		protect {
 			audience https://elsewhere.example
@@ -135,6 +141,32 @@ func resummed(token string) string {
 		sum /= 62
 	}
 	return string(body) + string(digits[:])
+}
+
+// TestG57APersonalTokenInBasicStopsHere: a personal access token as user or password of Basic credentials, in any spelling of base64, where none is
+// read and the route lets everyone in → the upstream gets no credentials; others pass.
+func TestG57APersonalTokenInBasicStopsHere(t *testing.T) {
+	g := startPATs(t)
+	_, token := g.pat("u-eve")
+	for name, c := range map[string]struct {
+		encoding *base64.Encoding
+		text     string
+		reaches  bool
+	}{
+		"password": {base64.StdEncoding, "x:" + token, false}, "user": {base64.StdEncoding, token + ":", false}, "user of git": {base64.StdEncoding, token + ":x-oauth-basic", false},
+		"unpadded": {base64.RawStdEncoding, "xy:" + token, false}, "URL": {base64.URLEncoding, "~~~???:" + token, false}, "alone": {base64.RawURLEncoding, token, false},
+		"another": {base64.StdEncoding, "x:another password", true},
+	} {
+		credentials := c.encoding.EncodeToString([]byte(c.text))
+		for _, header := range []string{"Basic " + credentials, "basic  " + credentials, "BASIC " + credentials[:9] + " " + credentials[9:]} {
+			if status, _, body := g.do(http.MethodGet, "/open/x", "", "Authorization", header); status != http.StatusOK {
+				t.Fatalf("%s: %d %s", name, status, body)
+			}
+			if got := g.lastRequest(t).Header.Get("Authorization"); got != "" != c.reaches {
+				t.Errorf("%s: the upstream gets %q", name, got)
+			}
+		}
+	}
 }
 
 // TestQ100ToQ106Q225PersonalTokens: a personal access token as bearer, in the named header or as Basic password → the upstream learns its

@@ -179,7 +179,7 @@ func (c *credentials) strip(r *http.Request, d *decision) {
 		strip = true
 	default:
 		_, strip, _ = requests.BearerToken(r)
-		strip = strip || slices.ContainsFunc(r.Header["Authorization"], requests.ShowsPersonalToken)
+		strip = strip || slices.ContainsFunc(r.Header["Authorization"], showsPersonalCredential)
 	}
 	if strip {
 		r.Header.Del("Authorization")

@@ -121,6 +121,28 @@ func basicPassword(authorization string) (string, bool) {
 	return password, found
 }
 
+// showsPersonalCredential reports whether an Authorization header contains a personal access token, also in Basic credentials as any upstream
+// might read them: in either alphabet, with or without padding, or with something between.
+func showsPersonalCredential(authorization string) bool {
+	if requests.ShowsPersonalToken(authorization) {
+		return true
+	}
+	_, credentials, _ := strings.Cut(authorization, " ")
+	standard := strings.Map(func(c rune) rune {
+		switch {
+		case c == '-':
+			return '+'
+		case c == '_':
+			return '/'
+		case c == '+', c == '/', '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z':
+			return c
+		}
+		return -1
+	}, credentials)
+	text, _ := base64.RawStdEncoding.DecodeString(standard[:len(standard)/4*4]) // a token is longer than what the rest could hide
+	return requests.ShowsPersonalToken(string(text))
+}
+
 // isPersonal reports whether a text is meant to be a personal access token of our own issuer.
 func (t *tokens) isPersonal(text string) bool {
 	return t.shared.own != nil && t.shared.own.PersonalTokens != nil && t.shared.own.PersonalTokens.IsToken(text)
