@@ -245,7 +245,7 @@ func TestQ52RegistrationFloods(t *testing.T) {
 		return older.ID
 	}
 	first.ID = age(first.ID)
-	age(second.ID)
+	second.ID = age(second.ID)
 	registrar := g.app().registrar()
 	third, err := registrar.Register(t.Context(), clients.Metadata{RedirectURIs: []string{"https://agent.example/callback"}, AuthMethod: "none"}, oauth.Secret{}, "192.0.2.77")
 	check(t, err)
@@ -254,6 +254,15 @@ func TestQ52RegistrationFloods(t *testing.T) {
 	if len(list) != 2 || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == first.ID }) || !slices.ContainsFunc(list, func(c *store.Client) bool { return c.ID == third.Client.ID }) {
 		t.Errorf("kept are %v", list)
 	}
+	// A token that it gets just now, from a node that has it cached, is revoked as long as it could live.
+	revocations, _, err := g.app().node.Store().Revocations.Revocations(t.Context(), store.FeedPosition{})
+	check(t, err)
+	for _, r := range revocations {
+		if r.ID == second.ID && r.IssuedUntil.After(time.Now().Add(clients.CacheTTL)) && r.ExpiresAt.After(r.IssuedUntil.Add(28*store.Day)) {
+			return
+		}
+	}
+	t.Errorf("revoked are %+v", revocations)
 }
 
 // TestQ222ChangesAreRegistrations: continuous registration changes → 429.

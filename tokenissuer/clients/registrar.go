@@ -119,13 +119,16 @@ func (g *Registrar) makeRoom(ctx context.Context, now time.Time) error {
 		return oauth.ErrRegistrationFull.WithRetryAfter(neverUsedFor)
 	}
 	oldest := slices.MinFunc(list, func(a, b *store.Client) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	// The client has no tokens, unless it gets its first one just now. A day suffices for that.
-	tokens := g.Clients.Families.RevocationOf(store.RevokeClient, oldest.ID)
-	tokens.ExpiresAt = now.Add(store.Day)
+	// The client has no tokens, unless it gets its first one just now, from this node or from one that has the client cached. The revocation is kept
+	// as long as that token and, because each registration may leave one, no longer.
+	tokens := g.Clients.revocationOf(oldest.ID)
+	lives := g.Clients.Families.LifetimesOf(oldest)
+	tokens.ExpiresAt = tokens.IssuedUntil.Add(max(store.Day, lives.AuthorizationCode, lives.ClientCredentials, lives.Password, lives.AdminCreated) + store.Leeway)
 	if err := g.Clients.Stored.RemoveClient(ctx, oldest.ID, tokens); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	g.Clients.Known.Authenticated.Forget(oldest.ID)
+	g.Clients.Families.Revocations.Add(tokens)
 	return nil
 }
 

@@ -246,9 +246,7 @@ func (g *Registry) end(ctx context.Context, id string, step func(tokens store.Re
 	if _, err := g.changeable(ctx, id); err != nil {
 		return err
 	}
-	tokens := g.Families.RevocationOf(store.RevokeClient, id)
-	// A node that has the client cached still serves it briefly. Tokens that it issues then are revoked as well.
-	tokens.IssuedUntil = tokens.IssuedUntil.Add(CacheTTL + store.Leeway)
+	tokens := g.revocationOf(id)
 	err := step(tokens)
 	g.Known.Authenticated.Forget(id)
 	g.Known.Origins.Forget()
@@ -257,6 +255,14 @@ func (g *Registry) end(ctx context.Context, id string, step func(tokens store.Re
 	}
 	g.Families.Revocations.Add(tokens)
 	return nil
+}
+
+// revocationOf returns the revocation of a client's tokens. A node that has the client cached still serves it briefly. Tokens that it issues then
+// are revoked as well.
+func (g *Registry) revocationOf(id string) store.Revocation {
+	tokens := g.Families.RevocationOf(store.RevokeClient, id)
+	tokens.IssuedUntil = tokens.IssuedUntil.Add(CacheTTL + store.Leeway)
+	return tokens
 }
 
 // EnableClient enables a disabled client. Tokens issued before it was disabled, or within six seconds after, stay revoked.
