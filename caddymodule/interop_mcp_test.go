@@ -35,7 +35,7 @@ func exampleMCP(t *testing.T, name string) string {
 var examplesMCP = sync.OnceValues(func() (string, error) {
 	folder := filepath.Join(testsHome, "mcp")
 	build := exec.Command("go", "build", "-o", folder+"/", "./server", "./client")
-	build.Dir, build.Env = mcpFolder, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
+	build.Dir, build.Env = mcpFolder, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, text)
 	}
