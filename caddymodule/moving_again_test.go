@@ -530,16 +530,16 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	o := newOld(t, newHome)
 	o.set("users", 2, "confirmed_at", "null")
 	o.moves()
-	if u := o.user("1"); u.EmailVerifiedBy == "" {
+	if u := o.user("1"); !u.EmailVerified() {
 		t.Error("a confirmed address is not verified")
 	}
 	o.set("users", 1, "email", `"ceo@acme.example"`)
 	o.set("users", 2, "confirmed_at", `"2026-01-02T00:00:00Z"`)
 	o.moves()
-	if u := o.user("1"); u.Email != "ceo@acme.example" || u.EmailVerifiedBy != "" {
+	if u := o.user("1"); u.Email != "ceo@acme.example" || u.EmailVerifiedBy != store.VerifiedByNobody {
 		t.Errorf("the later address %s is verified by %q", u.Email, u.EmailVerifiedBy)
 	}
-	if u := o.user("2"); u.Status != store.UserActive || u.EmailVerifiedBy == "" {
+	if u := o.user("2"); u.Status != store.UserActive || !u.EmailVerified() {
 		t.Errorf("person 2 is %s, verified by %q", u.Status, u.EmailVerifiedBy)
 	}
 	o.set("users", 2, "email", `"cto@acme.example"`, "confirmed_at", `"2026-01-03T00:00:00Z"`)
@@ -550,7 +550,7 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	o.set("users", 3, "confirmed_at", `"2026-01-03T00:00:00Z"`)
 	o.moves()
 	for _, id := range []string{"2", "3"} {
-		if u := o.user(id); u.EmailVerifiedBy != "" {
+		if u := o.user(id); u.EmailVerifiedBy != store.VerifiedByNobody {
 			t.Errorf("person %s with %s is verified by %q", id, u.Email, u.EmailVerifiedBy)
 		}
 	}

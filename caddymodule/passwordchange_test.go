@@ -251,8 +251,8 @@ func TestE91AForgottenPassword(t *testing.T) {
 	g.notLogged(t, zoesPassword, link)
 }
 
-// TestE92AnOperatorsRecovery: `user recover --mail` → the same ends before the link is opened, and personal access tokens and every session too;
-// the link of the letter sets a password, signs in and takes the passkey away; consents stay.
+// TestE92AnOperatorsRecovery: `user recover --mail` → the same ends before the link is opened, and the passkey, personal access tokens and every
+// session too; the link of the letter sets a password and signs in; consents stay.
 func TestE92AnOperatorsRecovery(t *testing.T) {
 	g, server := startChanges(t)
 	h := g.holdings(t)
@@ -261,6 +261,11 @@ func TestE92AnOperatorsRecovery(t *testing.T) {
 	h.holdEnded(t, false)
 	if h.here.isSignedIn() {
 		t.Error("the session goes on")
+	}
+	thief := g.visitor(t)
+	p, _ := thief.walk(g.at("auth", "/oauth/login"), "")
+	if thief.uses(h.passkey, p); thief.isSignedIn() {
+		t.Error("the passkey signs in")
 	}
 	v := g.visitor(t)
 	if !v.sets(letter(t, server, zoe, "get back into your account"), zoesPassword) {

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -50,6 +51,8 @@ func TestPeopleAreAuditedOnce(t *testing.T) {
 		{"the account page", func() page { return b.open("/oauth/account") }, nil},
 		{"an application removed", func() page { return b.change("application", "conf") },
 			map[string]any{"msg": "account access ended", "subject": "u-ada", "application": "conf"}},
+		{"an application that had nothing", func() page { return b.change("application", strings.Repeat("x", 2000)) }, nil},
+		{"a session of nobody", func() page { return b.change("session", "of-another-user") }, nil},
 		{"a sign-out", b.signOut, map[string]any{"msg": "signed out", "subject": "u-ada"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

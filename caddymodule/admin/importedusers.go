@@ -351,7 +351,7 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 	c.names = patch.Names(user)
 	email, err := store.CanonicalEmail(row.Email)
 	moves := changed["email"] && email != user.Email
-	verifies := changed["email_verified"] && row.EmailVerified && email == user.Email && user.EmailVerifiedBy == "" && saidAs(row.Email) == old[firstEmail]
+	verifies := changed["email_verified"] && row.EmailVerified && email == user.Email && !user.EmailVerified() && saidAs(row.Email) == old[firstEmail]
 	takesPassword := empties("password_hash", row.Hash != "") && !user.PasswordHash.IsEmpty()
 	if takesPassword {
 		c.note = "its password is gone there, and was taken away here"
@@ -373,7 +373,7 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 			return err
 		}
 		if moves {
-			u.SetEmail(email)
+			u.Email, u.EmailVerifiedBy = email, store.VerifiedByNobody
 		}
 		if setsPassword {
 			u.PasswordHash = oauth.NewSecret(row.Hash)

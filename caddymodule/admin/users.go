@@ -92,11 +92,15 @@ type Identity struct {
 }
 
 func (t *Target) viewOfUser(u *store.User) User {
-	return User{
+	view := User{
 		User: *u, Organisation: u.Organisation, Role: u.Role, RoleUndeclared: u.Role != "" && !t.Issuer.Roles.Has(u.Role),
 		ProviderGroups: u.ProviderGroups, GroupsBy: u.GroupsBy, HasPassword: !u.PasswordHash.IsEmpty(), External: u.External, Service: u.Service,
-		Source: source(u.Declared), CreatedAt: u.CreatedAt, EmailVerified: u.EmailVerified(), EmailVerifiedBy: u.EmailVerifiedBy,
+		Source: source(u.Declared), CreatedAt: u.CreatedAt, EmailVerified: u.EmailVerified(),
 	}
+	if view.EmailVerified {
+		view.EmailVerifiedBy = u.EmailVerifiedBy
+	}
+	return view
 }
 
 func listUsers(t *Target, r *http.Request) (int, any, error) {
@@ -235,7 +239,7 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 			return err
 		}
 		before = *u
-		if unverified {
+		if unverified && u.EmailVerified() {
 			u.EmailVerifiedBy = ""
 		}
 		err := merge(u)

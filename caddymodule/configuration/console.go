@@ -68,6 +68,12 @@ func (c *Console) read(s *Settings, at *Sources) error {
 		if slices.Contains(s.Operators.Everywhere, role) {
 			return at.At(fmt.Errorf("console: role %s is both a role and an organisation_role: take one of them out", role), "console")
 		}
+		for _, operator := range s.Operators.Everywhere {
+			if s.Issuer.Roles.Manages(role, operator) {
+				return at.At(fmt.Errorf("console: role %s manages %s, so its users could make operators of everything: take %s out of its `manages`, or %s out of organisation_role",
+					role, operator, operator, role), "console")
+			}
+		}
 	}
 	return nil
 }

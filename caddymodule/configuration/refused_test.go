@@ -316,6 +316,16 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{`"openid":{},"clients":[{"id":"a","secret":"s","pkce":"plain"}]`, `pkce "plain": use required or optional`},
 		},
 	},
+	"console": {
+		lines: []refusal{
+			{"console {\nroles operator\n}", `unknown console option "roles", at Caddyfile:4`},
+			{"passkeys off\nconsole", "console: operators sign in with a second factor, and there is none that they could add: write `totp`, at Caddyfile:4"},
+			{"totp\nconsole {\nrole boss\n}", "console: role \"boss\" is not declared: write `role boss \"…\"` in the oauth block, beside the roles of other users, at Caddyfile:4"},
+			{"totp\nrole operator\nconsole {\norganisation_role operator\n}", "console: role operator is both a role and an organisation_role: take one of them out, at Caddyfile:5"},
+			{"totp\nrole operator\nrole owner manages member operator\nrole member\nconsole {\norganisation_role owner\n}",
+				"console: role owner manages operator, so its users could make operators of everything: take operator out of its `manages`, or owner out of organisation_role, at Caddyfile:7"},
+		},
+	},
 	"registration of people": {
 		lines: []refusal{
 			{"registration_of_people", peopleUsage}, {"registration_of_people everybody", peopleUsage}, {"registration_of_people example.com", peopleUsage},

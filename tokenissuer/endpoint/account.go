@@ -69,22 +69,23 @@ func (h *accountPages) serve(w http.ResponseWriter, r *http.Request) error {
 func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v visit, f requests.Form) error {
 	user := v.session.User
 	var next string
+	var ended bool
 	var err error
 	var what zap.Field
 	switch {
 	case f.Get("application") != "":
 		what, next = zap.String("application", f.Get("application")), doneURL(pages.ApplicationRemoved)
-		err = h.accounts.RevokeApplication(r.Context(), user, f.Get("application"))
+		ended, err = h.accounts.RevokeApplication(r.Context(), user, f.Get("application"))
 	case f.Get("session") != "":
 		what, next = zap.String("session", f.Get("session")), doneURL(pages.SessionEnded)
-		err = h.browser.sessions.EndSessionOf(r.Context(), user, f.Get("session"))
+		ended, err = h.browser.sessions.EndSessionOf(r.Context(), user, f.Get("session"))
 	case f.Get("identity") != "":
 		what, next = zap.String("identity", f.Get("identity")), doneURL(pages.IdentityUnlinked)
-		err = h.unlink(r, v.session, f.Get("identity"))
+		ended, err = h.unlink(r, v.session, f.Get("identity"))
 	case f.Get("personal_token") != "" && h.tokens != nil:
 		return h.tokens.endToken(w, r, user, f.Get("personal_token"))
 	case f.Get("everywhere") != "":
-		what, next = zap.Bool("everywhere", true), logoutPath
+		what, next, ended = zap.Bool("everywhere", true), logoutPath, true
 		if err = h.browser.sessions.Families.EndPerson(r.Context(), user.ID); err == nil {
 			h.browser.cookies.end(w)
 			forgetPages(w)
@@ -95,7 +96,9 @@ func (h *accountPages) changeAccount(w http.ResponseWriter, r *http.Request, v v
 	if err != nil {
 		return err
 	}
-	h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), what)
+	if ended { // an unknown id is not logged, because it may be anything else
+		h.audit.Accepted(r, "account access ended", zap.String("subject", user.ID), what)
+	}
 	seeOther(w, h.browser.prefix+next)
 	return nil
 }

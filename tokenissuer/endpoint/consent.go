@@ -30,6 +30,7 @@ func (h *consentPages) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	r = uninterrupted(r)
 	if r.Method != http.MethodPost {
 		p, err := h.authorization.pendingOf(r, v, pendingInQuery(r))
 		if err != nil {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
@@ -30,15 +31,20 @@ func (h *accountPages) identitiesOf(r *http.Request, user *store.User) ([]pages.
 	return list, nil
 }
 
-// unlink unlinks an account from its user. It refuses if the user could not sign in without it.
-func (h *accountPages) unlink(r *http.Request, session *signin.Session, id string) error {
+// unlink unlinks an account from its user, and reports whether the user had it. It refuses if the user could not sign in without it.
+func (h *accountPages) unlink(r *http.Request, session *signin.Session, id string) (bool, error) {
 	provider, subject, _ := strings.Cut(id, " ")
 	if h.methods.Accounts.Users == nil {
-		return requests.Invalid("account_change_unknown")
+		return false, requests.Invalid("account_change_unknown")
 	}
+	linked, err := h.methods.Accounts.Linked(r.Context(), session.User)
+	if err != nil {
+		return false, err
+	}
+	had := slices.ContainsFunc(linked, func(i store.Identity) bool { return i.Provider == provider && i.Subject == subject })
 	u := h.unlinking(session.User, provider, subject)
 	u.KeepSession = session.Family.ID
-	return h.methods.Accounts.Users.Unlink(r.Context(), u)
+	return had, h.methods.Accounts.Users.Unlink(r.Context(), u)
 }
 
 // unlinking describes the account to unlink, and which other ways to sign in count.

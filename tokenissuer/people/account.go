@@ -165,16 +165,25 @@ func (a *Application) with(f *store.TokenFamily) *Application {
 	return a
 }
 
-// RevokeApplication revokes what a user allowed a client: its tokens, its codes and the consent.
-func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clientID string) error {
+// RevokeApplication revokes what a user allowed a client: its tokens, its codes and the consent. It reports whether the user had allowed it anything.
+func (a Accounts) RevokeApplication(ctx context.Context, user *store.User, clientID string) (bool, error) {
 	if clientID == "" {
-		return oauth.MissingParameter("application")
+		return false, oauth.MissingParameter("application")
 	}
 	fs := a.Sessions.Families
-	if err := fs.Store.PutConsent(ctx, user.ID, clientID, nil, fs.Now()); err != nil {
-		return err
+	consent, err := fs.Store.Consent(ctx, user.ID, clientID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
 	}
-	return fs.EndFamilies(ctx, store.FamilyFilter{
+	families, err := fs.Store.FamiliesOf(ctx, user.ID, fs.Now())
+	if err != nil {
+		return false, err
+	}
+	if err := fs.Store.PutConsent(ctx, user.ID, clientID, nil, fs.Now()); err != nil {
+		return false, err
+	}
+	had := len(consent) > 0 || slices.ContainsFunc(families, func(f *store.TokenFamily) bool { return f.ClientID == clientID })
+	return had, fs.EndFamilies(ctx, store.FamilyFilter{
 		UserID: user.ID, ClientID: clientID, Origins: []oauth.GrantType{oauth.AuthorizationCode, oauth.DeviceCode, oauth.PasswordGrant, store.AdminCreated},
 	})
 }

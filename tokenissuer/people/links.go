@@ -81,7 +81,8 @@ func (l *Links) Invite(ctx context.Context, id string) (MadeLink, error) {
 }
 
 // Recover makes a link with which a user who has lost everything sets a password and loses the second factors. It ends every session and
-// token of the user at once, and every earlier link, and makes the earlier password worthless. The factors stay until the link is used.
+// token of the user at once, and every earlier link, removes the factors, and makes the earlier password worthless: a passkey that a thief has
+// added would sign in before the link is used.
 func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (MadeLink, error) {
 	if err := checkOwner(user); err != nil {
 		return MadeLink{}, err
@@ -93,7 +94,7 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 		return MadeLink{}, err
 	}
 	unknown := passwords.Hash(oauth.NewSecret(rand.Text() + rand.Text()))
-	change := store.UserChange{Edit: func(u *store.User) error {
+	change := store.UserChange{RemoveFactors: true, Edit: func(u *store.User) error {
 		if !u.PasswordHash.IsEmpty() {
 			u.PasswordHash = unknown
 		}

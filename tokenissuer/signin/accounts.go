@@ -79,6 +79,7 @@ func (a Accounts) changed(c Change) {
 // User returns the user to whom an account belongs, as updated by this sign-in. rules are those of the account's provider. If there is no
 // such user, the error is access_denied with a reason for the audit log.
 func (a Accounts) User(ctx context.Context, account Account, rules Rules) (*store.User, error) {
+	ctx = context.WithoutCancel(ctx) // a browser that hangs up must not keep a change out of the audit log
 	email := account.verifiedEmail()
 	if err := rules.allows(account, email); err != nil {
 		return nil, err
@@ -292,7 +293,8 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 }
 
 // checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too.
-// The statement must come from a provider whose accounts are linked by address, or from an operator.
+// The statement must come from a provider whose accounts are linked by address, or from an operator. A user with a password that was imported with
+// an unverified address may be another person, who has chosen that address.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
 	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
@@ -300,6 +302,8 @@ func (a Accounts) checkLink(ctx context.Context, user *store.User, account Accou
 		return err
 	case user.Status != store.UserActive || user.Service: // service accounts do not sign in
 		return refused(reasonInactive)
+	case user.EmailVerifiedBy == store.VerifiedByNobody && !user.PasswordHash.IsEmpty():
+		return refused(reasonAddressUnproven)
 	}
 	for _, i := range others {
 		switch {

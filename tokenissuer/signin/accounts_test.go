@@ -91,6 +91,22 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	}
 }
 
+// TestP62APasswordOfAnotherPersonIsNotLinkedTo: a user who was imported with a password and an unverified address, then the person whose address it
+// is comes from a provider → refused until the address is verified; without a password → linked.
+func TestP62APasswordOfAnotherPersonIsNotLinkedTo(t *testing.T) {
+	p := newPeople(t)
+	for id, hash := range map[string]string{"u-taken": "$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r", "u-free": ""} {
+		p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: id, Email: id + "@acme.example", Status: store.UserActive, PasswordHash: oauth.NewSecret(hash), EmailVerifiedBy: store.VerifiedByNobody}, true))
+	}
+	p.refuses(google("taken", "u-taken@acme.example", true), both, ReasonAddressUnproven)
+	p.must(p.registry.People.UpdateUser(t.Context(), "u-taken", store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+	for _, id := range []string{"u-taken", "u-free"} {
+		if user := p.signsIn(google(id, id+"@acme.example", true), both); user.ID != id {
+			t.Errorf("%s led to %s", id, user.ID)
+		}
+	}
+}
+
 // TestP63SpellingsOfAnAddressAreOneUser: a verified address in another case, width or form → the same user; a look-alike → another.
 func TestP63SpellingsOfAnAddressAreOneUser(t *testing.T) {
 	for name, email := range map[string]string{

@@ -67,38 +67,48 @@ func (fa *Factors) Enrol(ctx context.Context, who *SignedIn, f *store.Factor, me
 	if who.Proof.ACR != oauth.TwoFactorACR && slices.ContainsFunc(own, (*store.Factor).IsSecond) {
 		return nil, ErrEnrolled
 	}
-	if err := fa.add(ctx, f, who.User); err != nil {
+	var codes []oauth.Secret
+	added := []*store.Factor{f}
+	if !slices.ContainsFunc(own, isRecoveryCodes) {
+		var recovery *store.Factor
+		if codes, recovery, err = fa.recoveryCodes(who.User); err != nil {
+			return nil, err
+		}
+		added = append(added, recovery)
+	}
+	if err := fa.add(ctx, who.User, added...); err != nil {
 		return nil, err
 	}
 	fa.Post.Notify(ctx, who.User, mail.FactorAdded, f.Name)
 	who.Complete(method, fa.Families.Now())
-	if slices.ContainsFunc(own, func(f *store.Factor) bool { return f.Kind == store.RecoveryCodes }) {
-		return nil, nil
-	}
-	return fa.addRecoveryCodes(ctx, who.User)
+	return codes, nil
 }
+
+func isRecoveryCodes(f *store.Factor) bool { return f.Kind == store.RecoveryCodes }
 
 // ReplaceRecoveryCodes gives the user new recovery codes. The earlier ones are void.
 func (fa *Factors) ReplaceRecoveryCodes(ctx context.Context, user *store.User) ([]oauth.Secret, error) {
-	codes, err := fa.addRecoveryCodes(ctx, user)
+	codes, f, err := fa.recoveryCodes(user)
+	if err == nil {
+		err = fa.add(ctx, user, f)
+	}
 	if err == nil {
 		fa.Post.Notify(ctx, user, mail.RecoveryCodesReplaced, "")
 	}
 	return codes, err
 }
 
-func (fa *Factors) addRecoveryCodes(ctx context.Context, user *store.User) ([]oauth.Secret, error) {
+// recoveryCodes returns new codes, and the factor that has their digests.
+func (fa *Factors) recoveryCodes(user *store.User) ([]oauth.Secret, *store.Factor, error) {
 	now := fa.Families.Now()
 	f := &store.Factor{ID: oauth.NewID(), UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Kind: store.RecoveryCodes, CreatedAt: now}
 	codes, digests := newRecoveryCodes()
-	if err := SealFactor(fa.Families, f, digests, now); err != nil {
-		return nil, err
-	}
-	return codes, fa.add(ctx, f, user)
+	return codes, f, SealFactor(fa.Families, f, digests, now)
 }
 
-func (fa *Factors) add(ctx context.Context, f *store.Factor, user *store.User) error {
-	switch err := fa.Families.Store.AddFactor(ctx, f, user.Version); {
+// add stores factors of a user in one step.
+func (fa *Factors) add(ctx context.Context, user *store.User, added ...*store.Factor) error {
+	switch err := fa.Families.Store.AddFactor(ctx, added[0], user.Version, added[1:]...); {
 	case errors.Is(err, store.ErrTaken):
 		return ErrEnrolled
 	case errors.Is(err, store.ErrNotFound):
@@ -131,7 +141,19 @@ func (fa *Factors) Remove(ctx context.Context, user *store.User, id string) erro
 	if left == 0 {
 		which.ID = ""
 	}
-	return fa.remove(ctx, user, which, name)
+	if err := fa.remove(ctx, user, which, name); err != nil || left == 0 {
+		return err
+	}
+	// The others may have been removed meanwhile.
+	if own, err = fa.Of(ctx, user); err != nil || slices.ContainsFunc(own, (*store.Factor).IsSecond) {
+		return err
+	}
+	for _, f := range own {
+		if err := fa.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID, ID: f.ID}); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // MaxFactorName is how many characters the name of a factor can have.

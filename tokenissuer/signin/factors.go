@@ -227,13 +227,16 @@ func (fa *Factors) proveTOTP(ctx context.Context, f *store.Factor, code string, 
 	return err
 }
 
-// matchOnce returns errWrongCode unless the code is one of the secret's that was not used before.
+// matchOnce returns errWrongCode unless the code is one of the secret's, and neither it nor a later one was used before.
 func (fa *Factors) matchOnce(ctx context.Context, id, secret, code string, now time.Time) error {
 	step, matches := matchTOTP(secret, code, now)
 	if !matches {
 		return errWrongCode
 	}
-	fresh, err := fa.Families.UseOnce(ctx, "totp", id, strconv.FormatInt(step, 10), now.Add((2*totpSkew+1)*totpPeriod))
+	fresh, err := false, error(nil)
+	for used := step - 2*totpSkew; used <= step && err == nil; used++ { // with the code, those of earlier periods that are accepted now or later
+		fresh, err = fa.Families.UseOnce(ctx, "totp", id, strconv.FormatInt(used, 10), now.Add((2*totpSkew+1)*totpPeriod))
+	}
 	if err == nil && !fresh {
 		err = oauth.NewError(oauth.InvalidGrant, "factor_replayed")
 	}

@@ -101,7 +101,12 @@ func TestW2ACodeIsForOneUse(t *testing.T) {
 	code := p.codeAt(secret, p.at)
 	p.wants(p.proves(p.ada, code), "", "the first use")
 	p.wants(p.proves(p.ada, code), "factor_replayed", "the second use")
-	p.at = p.at.Add(30 * time.Second)
+	p.at = p.at.Add(10 * time.Minute)
+	p.wants(p.proves(p.ada, p.codeAt(secret, p.at.Add(30*time.Second))), "", "by a phone that is fast")
+	for _, before := range []time.Duration{0, -30 * time.Second} {
+		p.wants(p.proves(p.ada, p.codeAt(secret, p.at.Add(before))), "factor_replayed", "of an earlier period")
+	}
+	p.at = p.at.Add(10 * time.Minute)
 	other := *p.Factors // another node
 	code = p.codeAt(secret, p.at)
 	accepted := make(chan error, 10)
@@ -242,6 +247,31 @@ func TestW7TwoTabsEnrolAtOnce(t *testing.T) {
 	p.wants(err, ErrEnrolled.Reason, "the second tab")
 	p.wants(p.proves(p.ada, p.codeAt(second, p.at.Add(30*time.Second))), "factor_wrong", "its secret")
 	p.wants(p.proves(p.ada, p.codeAt(first, p.at)), "", "the first secret")
+}
+
+// TestW83TheLastTwoFactorsAreRemovedAtOnce: two tabs or nodes remove the last two factors of a user at once → the recovery codes go too, and the next
+// factor comes with new ones.
+func TestW83TheLastTwoFactorsAreRemovedAtOnce(t *testing.T) {
+	p := newFactorPeople(t)
+	for i := range 20 {
+		p.enrols(p.ada)
+		id := fmt.Sprint("passkey ", i)
+		p.must(p.Factors.Families.Store.AddFactor(t.Context(), &store.Factor{
+			ID: id, UserID: p.ada.ID, DeclaredEmail: p.ada.DeclaredEmail(), Kind: store.Passkey, Data: []byte("x"), Credential: id, CreatedAt: p.at,
+		}, p.ada.Version))
+		own, err := p.Of(t.Context(), p.ada)
+		p.must(err)
+		var all sync.WaitGroup
+		for _, f := range own {
+			if f.IsSecond() {
+				all.Go(func() { p.must(p.Remove(t.Context(), p.ada, f.ID)) })
+			}
+		}
+		all.Wait()
+		if own, err = p.Of(t.Context(), p.ada); err != nil || len(own) > 0 {
+			t.Fatalf("%d factors are left, %v", len(own), err)
+		}
+	}
 }
 
 // TestW8WhoNeedsASecondFactor: a rule by role, group, organisation or for everybody → DemandOf and Suffices hold it for those users, whatever

@@ -41,19 +41,20 @@ func (ss *Sessions) endHostSessions(ctx context.Context, user *store.User, meant
 }
 
 // EndSessionOf ends one of a user's sessions with everything that depends on it. For a host session, it ends the user's sessions at the
-// same host that depend on the same session. Another user's session is left unchanged, as if it did not exist.
-func (ss *Sessions) EndSessionOf(ctx context.Context, user *store.User, sessionID string) error {
+// same host that depend on the same session. Another user's session is left unchanged, as if it did not exist. EndSessionOf reports whether the
+// user had that session.
+func (ss *Sessions) EndSessionOf(ctx context.Context, user *store.User, sessionID string) (bool, error) {
 	f, err := ss.Families.Living(ctx, sessionID)
 	if err != nil || f == nil || f.User.ID != user.ID || f.Origin != store.BrowserSession && f.Origin != store.HostSession {
-		return err
+		return false, err
 	}
 	if f.Origin == store.HostSession {
 		same := func(other *store.TokenFamily) bool {
 			return other.SignIn.SessionID == f.SignIn.SessionID && other.Code.RedirectURI == f.Code.RedirectURI
 		}
 		if err := ss.endHostSessions(ctx, user, same); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return ss.Families.EndFamilies(ctx, store.FamilyFilter{ID: f.ID})
+	return true, ss.Families.EndFamilies(ctx, store.FamilyFilter{ID: f.ID})
 }

@@ -95,8 +95,8 @@ func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host)
 		t.Role = string(user.Role)
 	}
 	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
-	// An unverified address was set by the operator, unless it came from a provider.
-	person.EmailKnown = user.EmailVerified() || !user.External || user.Declared
+	// An operator has set the address, unless it came from a provider or with an import.
+	person.EmailKnown = user.EmailVerified() || user.Declared || !user.External && user.EmailVerifiedBy != store.VerifiedByNobody
 	person.ACR, person.AMR = f.SignIn.Proof.ACR, f.SignIn.Proof.AMR
 	t.WithPerson(person)
 	return t, nil

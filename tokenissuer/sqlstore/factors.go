@@ -53,9 +53,13 @@ func (s factors) FactorByCredential(ctx context.Context, credential string) (*st
 }
 
 // AddFactor stores a factor. It locks the owner's row first: a concurrent change of the owner waits, and then sees the factor.
-func (s factors) AddFactor(ctx context.Context, factor *store.Factor, userVersion string) error {
-	f := *factor
+func (s factors) AddFactor(ctx context.Context, factor *store.Factor, userVersion string, others ...*store.Factor) error {
+	added := []store.Factor{*factor}
+	for _, other := range others {
+		added = append(added, *other)
+	}
 	return s.db.step(ctx, "adding factor", func(ctx context.Context, tx session) error {
+		f := added[0]
 		if f.DeclaredEmail == "" {
 			if err := s.db.lockActive(ctx, tx, f.UserID, userVersion); err != nil {
 				return err
@@ -64,14 +68,23 @@ func (s factors) AddFactor(ctx context.Context, factor *store.Factor, userVersio
 		if _, err := tx.ExecContext(ctx, `DELETE FROM factors WHERE user_id = $1 AND declared_email <> $2`, f.UserID, f.DeclaredEmail); err != nil {
 			return err
 		}
-		if f.Kind == store.RecoveryCodes {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM factors WHERE user_id = $1 AND kind = $2`, f.UserID, f.Kind); err != nil {
+		for _, f := range added {
+			if err := addFactor(ctx, tx, f); err != nil {
 				return err
 			}
 		}
-		return mustAdd(tx.ExecContext(ctx, `INSERT INTO factors (`+factorColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			f.ID, f.UserID, f.DeclaredEmail, f.Kind, f.Name, f.Data, f.Credential, micros(f.CreatedAt), micros(f.LastUsedAt)))
+		return nil
 	})
+}
+
+func addFactor(ctx context.Context, tx session, f store.Factor) error {
+	if f.Kind == store.RecoveryCodes {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM factors WHERE user_id = $1 AND kind = $2`, f.UserID, f.Kind); err != nil {
+			return err
+		}
+	}
+	return mustAdd(tx.ExecContext(ctx, `INSERT INTO factors (`+factorColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		f.ID, f.UserID, f.DeclaredEmail, f.Kind, f.Name, f.Data, f.Credential, micros(f.CreatedAt), micros(f.LastUsedAt)))
 }
 
 // ChangeFactor edits a factor.

@@ -50,10 +50,10 @@ type FactorStore interface {
 	Factors(ctx context.Context, userID string) ([]*Factor, error)
 	// FactorByCredential returns the passkey with that credential id, or ErrNotFound.
 	FactorByCredential(ctx context.Context, credential string) (*Factor, error)
-	// AddFactor stores a factor. RecoveryCodes replace the user's earlier ones. It deletes the factors of another declared user with the
-	// same id. It returns ErrTaken when the user has TOTP already or a passkey has the credential id, and ErrNotFound unless the user is
+	// AddFactor stores a factor, and others of the same user with it, in one step. RecoveryCodes replace the user's earlier ones. It deletes
+	// the factors of another declared user with the same id. It returns ErrTaken when the user has TOTP already or a passkey has the credential id, and ErrNotFound unless the user is
 	// declared, or is stored, active and in that version. Of concurrent calls for one user's TOTP exactly one succeeds.
-	AddFactor(ctx context.Context, f *Factor, userVersion string) error
+	AddFactor(ctx context.Context, f *Factor, userVersion string, others ...*Factor) error
 	// ChangeFactor reads the factor, calls change to edit Name, Data and LastUsedAt and stores them, in one step: of concurrent changes
 	// each sees the result of the one before. When change returns an error, ChangeFactor stores nothing and returns it. It may call change
 	// several times. It returns ErrNotFound when the factor does not exist.

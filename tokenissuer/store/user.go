@@ -61,7 +61,7 @@ type User struct {
 	ProviderGroups []string `json:"-"`
 	GroupsBy       string   `json:"-"`
 	// EmailVerifiedBy says who verified that Email belongs to the user: VerifiedByOperator, VerifiedByMail, or a provider in the form of
-	// VerifiedBy; empty: it is not verified. A change of the address resets it.
+	// VerifiedBy; empty, or VerifiedByNobody: it is not verified. A change of the address resets it.
 	EmailVerifiedBy string `json:"-"`
 	// PasswordHash is an argon2id hash in PHC form, or a bcrypt hash; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret `json:"-"`
@@ -86,11 +86,17 @@ const VerifiedByOperator = "operator"
 // VerifiedByMail is the EmailVerifiedBy of an address at which the user got a link of ours.
 const VerifiedByMail = "mail"
 
+// VerifiedByNobody is the EmailVerifiedBy of an address that came unverified from an import or from a provider that is no longer linked: the user
+// may have chosen it there.
+const VerifiedByNobody = "nobody"
+
 // VerifiedBy returns the EmailVerifiedBy of an address that the named provider verified.
 func VerifiedBy(provider string) string { return "provider " + provider }
 
 // EmailVerified reports whether Email is verified to belong to the user.
-func (u *User) EmailVerified() bool { return u.EmailVerifiedBy != "" }
+func (u *User) EmailVerified() bool {
+	return u.EmailVerifiedBy != "" && u.EmailVerifiedBy != VerifiedByNobody
+}
 
 // AllGroups returns the groups that an operator or a provider set, without duplicates.
 func (u *User) AllGroups() []string {
@@ -104,19 +110,6 @@ func (u *User) AllGroups() []string {
 		}
 	}
 	return all
-}
-
-// Unlink removes what a provider reported about an account that is no longer linked to the user: the groups and the verification of the
-// address. It reports whether the user is in fewer groups now.
-func (u *User) Unlink(provider string) (fewer bool) {
-	if u.EmailVerifiedBy == VerifiedBy(provider) {
-		u.EmailVerifiedBy = ""
-	}
-	if u.GroupsBy == provider {
-		fewer = len(u.ProviderGroups) > 0
-		u.ProviderGroups, u.GroupsBy = nil, ""
-	}
-	return fewer
 }
 
 // LastChange returns when the user last changed; zero: unknown.

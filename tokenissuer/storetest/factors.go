@@ -66,6 +66,16 @@ var factorChecks = []check{
 		mustBe(t, s.Factors.AddFactor(t.Context(), sameCredential, ""), store.ErrTaken)
 		wantSize(t, factorIDs(t, s.Factors, "another"), 0)
 	}},
+	// A first factor and its recovery codes are added in one step → both are kept; one of them is taken → neither is.
+	{name: "W82AFactorWithItsCodes", test: func(t *testing.T, s store.Store) {
+		first := passkey("first", "declared")
+		must(t, s.Factors.AddFactor(t.Context(), first, "", factorOf(store.RecoveryCodes, "r1", "declared")))
+		same(t, factorIDs(t, s.Factors, "declared"), []string{"first", "r1"})
+		taken := passkey("second", "another")
+		taken.Credential = first.Credential
+		mustBe(t, s.Factors.AddFactor(t.Context(), factorOf(store.RecoveryCodes, "r2", "another"), "", taken), store.ErrTaken)
+		wantSize(t, factorIDs(t, s.Factors, "another"), 0)
+	}},
 	// A user has one authenticator and one set of recovery codes: a second authenticator → ErrTaken; new codes → the earlier ones are gone.
 	{name: "W12OneFactorOfAKind", test: func(t *testing.T, s store.Store) {
 		must(t, s.Factors.AddFactor(t.Context(), factorOf(store.TOTP, "t1", "declared"), ""))

@@ -220,6 +220,17 @@ var unlinkingChecks = []check{
 				t.Errorf("%s: from version %s to %s, ended %v", id, before.Version, after.Version, ended)
 			}
 		}
+		for _, was := range []string{by, ""} { // the address is the provider's
+			id := "created " + was
+			addUser(t, s, with(user(id), func(u *store.User) { u.EmailVerifiedBy = was }))
+			created := identity("corp", id, id)
+			created.Created = true
+			must(t, s.Identities.LinkIdentity(t.Context(), created))
+			ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd))(t)
+			if after := readUser(t, s.Users, id); after.EmailVerifiedBy != store.VerifiedByNobody {
+				t.Errorf("verified by %q: by %q after it", was, after.EmailVerifiedBy)
+			}
+		}
 	}},
 	// A change that ends nothing updates the identities of its user, and never those of others.
 	{name: "V1IdentitiesOfChangedUsers", test: func(t *testing.T, s store.Store) {

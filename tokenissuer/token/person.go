@@ -17,7 +17,7 @@ var errTokenRevoked = oauth.NewError(oauth.InvalidToken, "token_revoked").WithDe
 type Person struct {
 	Name, Email   string
 	EmailVerified bool
-	// EmailKnown reports that the operator, or a provider that has verified it, says that Email is the user's own. Rules use it.
+	// EmailKnown reports that Email is the user's own: it is verified, or an operator has set it. Rules use it.
 	EmailKnown bool
 	Groups     []string
 	// ACR and AMR are how the user signed in (OpenID Connect Core §2); empty: unknown.

@@ -1,0 +1,32 @@
+package caddymodule
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestS162AnAddressThatAPersonHasChosen: `require email_domain` or `require user` with the address of a user that was imported unverified → 403 at the
+// host until an operator vouches for it; that of a user whom an operator has added, or declared → in.
+func TestS162AnAddressThatAPersonHasChosen(t *testing.T) {
+	now := setClock(t)
+	g := startHosts(t, "ROUTES", gated("/staff/*", "challenge browser", "require email_domain acme.example")+
+		gated("/boss/*", "challenge browser", "require user "+zoe))
+	g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{"source":"old","run":"r","users":[{"id":"u-zoe","email":"`+zoe+`","password_hash":"`+peopleHash()+`"}]}`)
+	v := g.signedIn(t, zoe)
+	for _, want := range []int{http.StatusForbidden, http.StatusOK} {
+		for _, path := range []string{"/staff/x", "/boss/x"} {
+			if a := v.navigate(g.at("app", path)); a.status != want {
+				t.Errorf("%s: %d, want %d", path, a.status, want)
+			}
+		}
+		g.ok("user", "update", "u-zoe", "--email-verified")
+		now.advance(time.Minute) // a session is read again
+	}
+	g.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"u-ivy","email":"ivy@acme.example","role":"member","password_hash":"`+peopleHash()+`"}`)
+	for _, email := range []string{"ivy@acme.example", "ada@acme.example"} {
+		if a := g.signedIn(t, email).navigate(g.at("app", "/staff/x")); a.status != http.StatusOK {
+			t.Errorf("%s: %d", email, a.status)
+		}
+	}
+}
