@@ -158,7 +158,7 @@ func TestG57APersonalTokenInBasicStopsHere(t *testing.T) {
 		"another": {base64.StdEncoding, "x:another password", true},
 	} {
 		credentials := c.encoding.EncodeToString([]byte(c.text))
-		for _, header := range []string{"Basic " + credentials, "basic  " + credentials, "BASIC " + credentials[:9] + " " + credentials[9:]} {
+		for _, header := range []string{"Basic " + credentials, "basic  " + credentials, "BASIC " + credentials[:9] + " " + credentials[9:], "Basic\t" + credentials} {
 			if status, _, body := g.do(http.MethodGet, "/open/x", "", "Authorization", header); status != http.StatusOK {
 				t.Fatalf("%s: %d %s", name, status, body)
 			}

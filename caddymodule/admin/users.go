@@ -239,8 +239,8 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 			return err
 		}
 		before = *u
-		if unverified && u.EmailVerified() {
-			u.EmailVerifiedBy = ""
+		if unverified {
+			u.EmailVerifiedBy = store.VerifiedByNobody
 		}
 		err := merge(u)
 		after = *u

@@ -174,9 +174,9 @@ func (c *credentials) strip(r *http.Request, d *decision) {
 	verified := d != nil && d.token != nil
 	strip := c.upstreamToken == stripToken || c.upstreamToken == swapToken
 	switch {
-	case strip, c.upstreamToken == relayToken && verified:
+	case strip:
 	case verified && !d.shown.cookie: // it came in the header
-		strip = true
+		strip = c.upstreamToken != relayToken
 	default:
 		_, strip, _ = requests.BearerToken(r)
 		strip = strip || slices.ContainsFunc(r.Header["Authorization"], showsPersonalCredential)

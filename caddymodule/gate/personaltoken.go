@@ -127,7 +127,7 @@ func showsPersonalCredential(authorization string) bool {
 	if requests.ShowsPersonalToken(authorization) {
 		return true
 	}
-	_, credentials, _ := strings.Cut(authorization, " ")
+	credentials := authorization[strings.IndexAny(authorization, " \t")+1:]
 	standard := strings.Map(func(c rune) rune {
 		switch {
 		case c == '-':

@@ -343,7 +343,7 @@ func TestE49PasswordsOfLinksAreChecked(t *testing.T) {
 }
 
 // TestE50ASecondFactorIsAskedForAfterAReset: a reset by a user with an authenticator → the page for its code, and no session before; a
-// password of 8 characters is enough. A recovery removes the factors at once.
+// password of 8 characters is enough. A recovery removes the factors when it is used, and not before.
 func TestE50ASecondFactorIsAskedForAfterAReset(t *testing.T) {
 	t.Parallel()
 	s := newLinkScene(t)
@@ -360,13 +360,16 @@ func TestE50ASecondFactorIsAskedForAfterAReset(t *testing.T) {
 	}
 	made, err := s.links.Recover(t.Context(), s.user("u-ada"), false)
 	s.must(err)
-	if left, _ := s.store.Factors.Factors(t.Context(), "u-ada"); len(left) != 0 {
-		t.Error("the factors are left")
+	if left, _ := s.store.Factors.Factors(t.Context(), "u-ada"); len(left) != 1 {
+		t.Error("the factors are removed before the link is used")
 	}
 	b = s.browser()
 	b.sets(pathOf(made), "rain-gum").holdPage(t, "8 characters without a factor", http.StatusOK, "Get back into your account")
 	if p := b.sets(pathOf(made), nextPassword); p.header.Get("Location") != "/oauth/account" || !b.isSignedIn() {
 		t.Errorf("the recovery: %d %q", p.status, p.header.Get("Location"))
+	}
+	if left, _ := s.store.Factors.Factors(t.Context(), "u-ada"); len(left) != 0 {
+		t.Error("the factors are left")
 	}
 }
 

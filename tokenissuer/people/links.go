@@ -81,8 +81,8 @@ func (l *Links) Invite(ctx context.Context, id string) (MadeLink, error) {
 }
 
 // Recover makes a link with which a user who has lost everything sets a password and loses the second factors. It ends every session and
-// token of the user at once, and every earlier link, removes the factors, and makes the earlier password worthless: a passkey that a thief has
-// added would sign in before the link is used.
+// token of the user at once, and every earlier link, removes the passkeys, and makes the earlier password worthless: a passkey that a thief has
+// added would sign in before the link is used. The other factors stay until then, so that a mailbox alone does not do.
 func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (MadeLink, error) {
 	if err := checkOwner(user); err != nil {
 		return MadeLink{}, err
@@ -90,11 +90,14 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 	if mails && !l.Mails() {
 		return MadeLink{}, errNoMail
 	}
+	if err := l.removePasskeys(ctx, user); err != nil {
+		return MadeLink{}, err
+	}
 	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
 		return MadeLink{}, err
 	}
 	unknown := passwords.Hash(oauth.NewSecret(rand.Text() + rand.Text()))
-	change := store.UserChange{RemoveFactors: true, Edit: func(u *store.User) error {
+	change := store.UserChange{Edit: func(u *store.User) error {
 		if !u.PasswordHash.IsEmpty() {
 			u.PasswordHash = unknown
 		}
@@ -110,6 +113,24 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 		return MadeLink{}, err
 	}
 	return l.give(ctx, signin.NewLink(signin.RecoveryLink, user), user, mail.Recovery, mails)
+}
+
+// removePasskeys removes what signs in alone, and tells the user.
+func (l *Links) removePasskeys(ctx context.Context, user *store.User) error {
+	factors, err := l.Users.Families.Store.Factors(ctx, user.ID)
+	if err != nil {
+		return err
+	}
+	for _, f := range factors {
+		if f.Kind != store.Passkey {
+			continue
+		}
+		if err := l.Users.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID, ID: f.ID}); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		l.Users.Post.Notify(ctx, user, mail.FactorRemoved, f.Name)
+	}
+	return nil
 }
 
 // give makes a link that an operator has asked for.

@@ -195,6 +195,15 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 	if ends, err = change.Apply(u); err != nil {
 		return false, editError{err}
 	}
+	if change.UnlinkIdentities && !u.EmailVerified() && u.Email == before.Email {
+		linked, err := queryAll(ctx, tx, selectIdentities+` WHERE user_id = $1`, []any{possible(userID)}, scanIdentity)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(linked, func(i store.Identity) bool { return i.Created }) {
+			u.EmailVerifiedBy = store.VerifiedByNobody // the address is a provider's
+		}
+	}
 	if u.Organisation != before.Organisation && u.Organisation != "" && !change.OrganisationDeclared {
 		if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
 			return false, fmt.Errorf("organisation %q: %w", u.Organisation, err)

@@ -225,10 +225,10 @@ func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 		}
 	}
 	if c.UnlinkIdentities {
-		if u.External && u.EmailVerifiedBy != VerifiedByOperator && u.EmailVerifiedBy != VerifiedByMail {
-			u.EmailVerifiedBy = VerifiedByNobody // the address may be a provider's
-		}
 		u.External, u.ProviderGroups, u.GroupsBy = false, nil, ""
+		if u.EmailVerified() && u.EmailVerifiedBy != VerifiedByOperator {
+			u.EmailVerifiedBy = ""
+		}
 	}
 	if c.VerifiesEmail {
 		u.EmailVerifiedBy = VerifiedByOperator

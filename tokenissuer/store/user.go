@@ -86,8 +86,8 @@ const VerifiedByOperator = "operator"
 // VerifiedByMail is the EmailVerifiedBy of an address at which the user got a link of ours.
 const VerifiedByMail = "mail"
 
-// VerifiedByNobody is the EmailVerifiedBy of an address that came unverified from an import or from a provider that is no longer linked: the user
-// may have chosen it there.
+// VerifiedByNobody is the EmailVerifiedBy of an address that came unverified from an import, or from a provider that is no longer linked, or that an
+// operator does not vouch for: the user may have chosen it.
 const VerifiedByNobody = "nobody"
 
 // VerifiedBy returns the EmailVerifiedBy of an address that the named provider verified.
