@@ -536,7 +536,7 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	o.set("users", 1, "email", `"ceo@acme.example"`)
 	o.set("users", 2, "confirmed_at", `"2026-01-02T00:00:00Z"`)
 	o.moves()
-	if u := o.user("1"); u.Email != "ceo@acme.example" || u.EmailVerifiedBy != store.VerifiedByNobody {
+	if u := o.user("1"); u.Email != "ceo@acme.example" || u.EmailVerifiedBy != store.Unvouched {
 		t.Errorf("the later address %s is verified by %q", u.Email, u.EmailVerifiedBy)
 	}
 	if u := o.user("2"); u.Status != store.UserActive || !u.EmailVerified() {
@@ -550,7 +550,7 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	o.set("users", 3, "confirmed_at", `"2026-01-03T00:00:00Z"`)
 	o.moves()
 	for _, id := range []string{"2", "3"} {
-		if u := o.user(id); u.EmailVerifiedBy != store.VerifiedByNobody {
+		if u := o.user(id); u.EmailVerifiedBy != store.Unvouched {
 			t.Errorf("person %s with %s is verified by %q", id, u.Email, u.EmailVerifiedBy)
 		}
 	}

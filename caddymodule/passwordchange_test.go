@@ -251,8 +251,8 @@ func TestE91AForgottenPassword(t *testing.T) {
 	g.notLogged(t, zoesPassword, link)
 }
 
-// TestE92AnOperatorsRecovery: `user recover --mail` → the same ends before the link is opened, and the passkey, of which a letter tells, personal access
-// tokens and every session too; the link of the other letter sets a password and signs in; consents stay.
+// TestE92AnOperatorsRecovery: `user recover --mail` → the same ends before the link is opened, and so do the passkey, personal access tokens and every
+// session; a letter reports the passkey, and the link of another sets a password and signs in; consents stay.
 func TestE92AnOperatorsRecovery(t *testing.T) {
 	g, server := startChanges(t)
 	h := g.holdings(t)

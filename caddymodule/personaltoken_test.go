@@ -67,6 +67,13 @@ http://ADDR {
 		}
 		reverse_proxy UPSTREAM
 	}
+	handle /cookie/* {
+		protect {
+			token_from cookie app_token
+			upstream_token relay
+		}
+		reverse_proxy UPSTREAM
+	}
 	handle /elsewhere/* {
 		protect {
 			audience https://elsewhere.example
@@ -144,7 +151,7 @@ func resummed(token string) string {
 }
 
 // TestG57APersonalTokenInBasicStopsHere: a personal access token as user or password of Basic credentials, in any spelling of base64, where none is
-// read and the route lets everyone in → the upstream gets no credentials; others pass.
+// read and the route lets everyone in, or relays tokens and the caller has one in a cookie → the upstream gets no credentials; others pass.
 func TestG57APersonalTokenInBasicStopsHere(t *testing.T) {
 	g := startPATs(t)
 	_, token := g.pat("u-eve")
@@ -164,6 +171,12 @@ func TestG57APersonalTokenInBasicStopsHere(t *testing.T) {
 			}
 			if got := g.lastRequest(t).Header.Get("Authorization"); got != "" != c.reaches {
 				t.Errorf("%s: the upstream gets %q", name, got)
+			}
+			if status, _, body := g.do(http.MethodGet, "/cookie/x", "", "Authorization", header, "Cookie", "app_token="+g.token()); status != http.StatusOK {
+				t.Fatalf("%s beside a cookie: %d %s", name, status, body)
+			}
+			if got := g.lastRequest(t).Header.Get("Authorization"); got != "" != c.reaches {
+				t.Errorf("%s beside a cookie: the upstream gets %q", name, got)
 			}
 		}
 	}

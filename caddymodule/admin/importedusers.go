@@ -373,7 +373,7 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 			return err
 		}
 		if moves {
-			u.Email, u.EmailVerifiedBy = email, store.VerifiedByNobody
+			u.Email, u.EmailVerifiedBy = email, store.Unvouched
 		}
 		if setsPassword {
 			u.PasswordHash = oauth.NewSecret(row.Hash)

@@ -178,7 +178,7 @@ func (t *Target) importNew(ctx context.Context, g *people.Users, row UserToImpor
 		ID: row.ID, Email: row.Email, Name: row.Name, Organisation: row.Organisation, Role: store.Role(row.Role), Groups: row.Groups, Status: store.UserStatus(row.Status),
 		PasswordHash: oauth.NewSecret(row.Hash),
 	}
-	if u.EmailVerifiedBy = store.VerifiedByNobody; row.EmailVerified {
+	if u.EmailVerifiedBy = store.Unvouched; row.EmailVerified {
 		u.EmailVerifiedBy = store.VerifiedByOperator
 	}
 	if row.Username != "" {

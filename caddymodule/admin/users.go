@@ -240,7 +240,7 @@ func updateUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 		}
 		before = *u
 		if unverified {
-			u.EmailVerifiedBy = store.VerifiedByNobody
+			u.EmailVerifiedBy = store.Unvouched
 		}
 		err := merge(u)
 		after = *u

@@ -302,7 +302,7 @@ func (a Accounts) checkLink(ctx context.Context, user *store.User, account Accou
 		return err
 	case user.Status != store.UserActive || user.Service: // service accounts do not sign in
 		return refused(reasonInactive)
-	case user.EmailVerifiedBy == store.VerifiedByNobody && !user.PasswordHash.IsEmpty():
+	case user.EmailVerifiedBy == store.Unvouched && !user.PasswordHash.IsEmpty():
 		return refused(reasonAddressUnproven)
 	}
 	for _, i := range others {

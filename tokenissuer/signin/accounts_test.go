@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +97,7 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 func TestP62APasswordOfAnotherPersonIsNotLinkedTo(t *testing.T) {
 	p := newPeople(t)
 	for id, hash := range map[string]string{"u-taken": "$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r", "u-free": ""} {
-		p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: id, Email: id + "@acme.example", Status: store.UserActive, PasswordHash: oauth.NewSecret(hash), EmailVerifiedBy: store.VerifiedByNobody}, true))
+		p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: id, Email: id + "@acme.example", Status: store.UserActive, PasswordHash: oauth.NewSecret(hash), EmailVerifiedBy: store.Unvouched}, true))
 	}
 	p.refuses(google("taken", "u-taken@acme.example", true), both, ReasonAddressUnproven)
 	p.must(p.registry.People.UpdateUser(t.Context(), "u-taken", store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
@@ -104,6 +105,25 @@ func TestP62APasswordOfAnotherPersonIsNotLinkedTo(t *testing.T) {
 		if user := p.signsIn(google(id, id+"@acme.example", true), both); user.ID != id {
 			t.Errorf("%s led to %s", id, user.ID)
 		}
+	}
+}
+
+// TestP205ABrowserHangsUpDuringItsSignIn: the browser hangs up while a sign-in at a provider adds or links a user → the user is added or linked, and
+// the audit log says so.
+func TestP205ABrowserHangsUpDuringItsSignIn(t *testing.T) {
+	p := newPeople(t)
+	told := make(map[bool]int) // of added users, and of changed ones
+	accounts := p.Accounts
+	accounts.Changed = func(c Change) { told[c.Added]++ }
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	for _, email := range []string{"ada@acme.example", "new@acme.example"} {
+		if _, err := accounts.User(gone, google(email, email, true), both); err != nil {
+			t.Errorf("%s: %v", email, err)
+		}
+	}
+	if told[true] != 1 || told[false] == 0 {
+		t.Errorf("the audit log is told of %v", told)
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *HostSessions) load(ctx context.Context, cookie string, host oauth.Host)
 	}
 	person := &token.Person{Name: user.Name, Email: user.Email, EmailVerified: user.EmailVerified(), Groups: user.AllGroups(), Profile: user.Profile, UpdatedAt: user.LastChange()}
 	// An operator has set the address, unless it came from a provider or with an import.
-	person.EmailKnown = user.EmailVerified() || user.Declared || !user.External && user.EmailVerifiedBy != store.VerifiedByNobody
+	person.EmailKnown = user.EmailVerified() || user.Declared || !user.External && user.EmailVerifiedBy != store.Unvouched
 	person.ACR, person.AMR = f.SignIn.Proof.ACR, f.SignIn.Proof.AMR
 	t.WithPerson(person)
 	return t, nil

@@ -126,7 +126,7 @@ func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end s
 		said, unverified := store.VerifiedBy(u.Provider), ""
 		former := said
 		if slices.ContainsFunc(linked, func(i store.Identity) bool { return i.Created && i.Provider == u.Provider && i.Subject == u.Subject }) {
-			former, unverified = "", store.VerifiedByNobody // the address is the provider's
+			former, unverified = "", store.Unvouched // the address is the provider's
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE users SET external = EXISTS (SELECT 1 FROM identities WHERE user_id = $1 AND declared_email = ''),
 			email_verified_by = CASE WHEN email_verified_by IN ($2, $3) THEN $4 ELSE email_verified_by END WHERE id = $1`, userID, said, former, unverified); err != nil {

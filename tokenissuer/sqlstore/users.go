@@ -201,7 +201,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 			return false, err
 		}
 		if slices.ContainsFunc(linked, func(i store.Identity) bool { return i.Created }) {
-			u.EmailVerifiedBy = store.VerifiedByNobody // the address is a provider's
+			u.EmailVerifiedBy = store.Unvouched // the address is a provider's
 		}
 	}
 	if u.Organisation != before.Organisation && u.Organisation != "" && !change.OrganisationDeclared {

@@ -61,7 +61,7 @@ type User struct {
 	ProviderGroups []string `json:"-"`
 	GroupsBy       string   `json:"-"`
 	// EmailVerifiedBy says who verified that Email belongs to the user: VerifiedByOperator, VerifiedByMail, or a provider in the form of
-	// VerifiedBy; empty, or VerifiedByNobody: it is not verified. A change of the address resets it.
+	// VerifiedBy; empty, or Unvouched: it is not verified. A change of the address resets it.
 	EmailVerifiedBy string `json:"-"`
 	// PasswordHash is an argon2id hash in PHC form, or a bcrypt hash; empty: the user signs in at a provider, or cannot sign in yet.
 	PasswordHash oauth.Secret `json:"-"`
@@ -86,16 +86,16 @@ const VerifiedByOperator = "operator"
 // VerifiedByMail is the EmailVerifiedBy of an address at which the user got a link of ours.
 const VerifiedByMail = "mail"
 
-// VerifiedByNobody is the EmailVerifiedBy of an address that came unverified from an import, or from a provider that is no longer linked, or that an
-// operator does not vouch for: the user may have chosen it.
-const VerifiedByNobody = "nobody"
+// Unvouched is the EmailVerifiedBy of an address that the user may have chosen: it came unverified from an import, or from a provider that is no
+// longer linked, or an operator has taken the verification back. An empty EmailVerifiedBy means that an operator has set the address.
+const Unvouched = "unvouched"
 
 // VerifiedBy returns the EmailVerifiedBy of an address that the named provider verified.
 func VerifiedBy(provider string) string { return "provider " + provider }
 
 // EmailVerified reports whether Email is verified to belong to the user.
 func (u *User) EmailVerified() bool {
-	return u.EmailVerifiedBy != "" && u.EmailVerifiedBy != VerifiedByNobody
+	return u.EmailVerifiedBy != "" && u.EmailVerifiedBy != Unvouched
 }
 
 // AllGroups returns the groups that an operator or a provider set, without duplicates.

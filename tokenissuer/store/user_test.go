@@ -44,7 +44,7 @@ func TestT71CanonicalEmailIsItsOwn(t *testing.T) {
 // TestAnAddressOfAProviderThatIsUnlinked checks that an address that a provider has verified is no longer verified once the identities are
 // unlinked, and that one that an operator has verified still is.
 func TestAnAddressOfAProviderThatIsUnlinked(t *testing.T) {
-	for by, want := range map[string]string{"corp": "", VerifiedByOperator: VerifiedByOperator, "": "", VerifiedByNobody: VerifiedByNobody} {
+	for by, want := range map[string]string{"corp": "", VerifiedByOperator: VerifiedByOperator, "": "", Unvouched: Unvouched} {
 		u := User{ID: "ada", EmailVerifiedBy: by}
 		if _, err := (UserChange{UnlinkIdentities: true}).Apply(&u); err != nil || u.EmailVerifiedBy != want {
 			t.Errorf("verified by %q: by %q after it, %v", by, u.EmailVerifiedBy, err)

@@ -221,14 +221,28 @@ var unlinkingChecks = []check{
 			}
 		}
 		for _, was := range []string{by, ""} { // the address is the provider's
-			id := "created " + was
-			addUser(t, s, with(user(id), func(u *store.User) { u.EmailVerifiedBy = was }))
-			created := identity("corp", id, id)
-			created.Created = true
-			must(t, s.Identities.LinkIdentity(t.Context(), created))
-			ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd))(t)
-			if after := readUser(t, s.Users, id); after.EmailVerifiedBy != store.VerifiedByNobody {
-				t.Errorf("verified by %q: by %q after it", was, after.EmailVerifiedBy)
+			for how, c := range map[string]struct {
+				unlinks func(id string)
+				created bool
+				want    string
+			}{
+				"the user": {func(id string) { ok(s.Identities.UnlinkIdentity(t.Context(), unlinking("corp", id, id), theEnd))(t) }, true, store.Unvouched},
+				"an operator": {func(id string) {
+					ok(s.Users.ChangeUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}, theEnd))(t)
+				}, true, store.Unvouched},
+				"an operator his own": {func(id string) {
+					ok(s.Users.ChangeUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}, theEnd))(t)
+				}, false, ""},
+			} {
+				id := how + was
+				addUser(t, s, with(user(id), func(u *store.User) { u.EmailVerifiedBy = was }))
+				linked := identity("corp", id, id)
+				linked.Created = c.created
+				must(t, s.Identities.LinkIdentity(t.Context(), linked))
+				c.unlinks(id)
+				if after := readUser(t, s.Users, id); after.EmailVerifiedBy != c.want {
+					t.Errorf("verified by %q, unlinked by %s: by %q after it", was, how, after.EmailVerifiedBy)
+				}
 			}
 		}
 	}},
