@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -554,6 +555,96 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 			t.Errorf("person %s with %s is verified by %q", id, u.Email, u.EmailVerifiedBy)
 		}
 	}
+}
+
+// TestDK47APersonWhoCameBesideTheSource: an address that was imported unverified is verified here by mail or at a provider, and the account at the
+// source changes password and address → neither is taken, and the operator is told; where an operator vouches, or none does → both are; where the source
+// vouches too → its password is.
+func TestDK47APersonWhoCameBesideTheSource(t *testing.T) {
+	g := startGatehouse(t, newHome)
+	hashes := []string{bcryptOf(t, adaPassword), bcryptOf(t, "another horse of the source")}
+	imports := func(email, hash string) string {
+		var rows []string
+		for id, more := range map[string]string{"mail": "", "corp": "", "first": "", "operator": "", "none": "", "there": `,"email_verified":true`} {
+			rows = append(rows, fmt.Sprintf(`{"id":"%s","email":"%s%s","password_hash":"%s","mapped":["password_hash"]%s}`, id, id, email, hash, more))
+		}
+		return g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{"source":"old","run":"r","users":[`+strings.Join(rows, ",")+`]}`)
+	}
+	imports("@acme.example", hashes[0])
+	for id, edit := range map[string]func(*store.User){
+		"mail":     func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByMail },
+		"corp":     func(u *store.User) { u.EmailVerifiedBy = store.VerifiedBy("corp") },
+		"first":    func(u *store.User) { u.EmailVerifiedBy, u.PasswordHash = store.VerifiedBy("corp"), oauth.Secret{} },
+		"operator": func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByOperator },
+		"there":    func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByMail },
+	} {
+		check(t, g.app().registry.People.UpdateUser(t.Context(), id, store.UserChange{Edit: func(u *store.User) error { edit(u); return nil }}))
+	}
+	shows := func(email, hash string, taken ...string) {
+		t.Helper()
+		told := imports(email, hash)
+		for _, u := range g.storedUsers(t) {
+			if _, imported := strings.CutSuffix(u.Email, "@acme.example"); !imported {
+				continue
+			}
+			if is, want := u.PasswordHash.Reveal() == hash, slices.Contains(taken, u.ID); is != want {
+				t.Errorf("the password %.7s of %s was taken: %t", hash, u.ID, is)
+			}
+		}
+		if n := strings.Count(told, "address and password stay as they are here"); n != 3 {
+			t.Errorf("the operator is told of %d: %s", n, told)
+		}
+	}
+	shows("@acme.example", hashes[1], "operator", "none", "there")
+	shows("@acme.example", "", "operator", "none", "there", "first") // which has none
+	imports("@thief.example", hashes[1])
+	for _, u := range g.storedUsers(t) {
+		if moved := strings.HasSuffix(u.Email, "@thief.example"); moved == slices.Contains([]string{"mail", "corp", "first", "there", "u-ada"}, u.ID) {
+			t.Errorf("%s: %s", u.ID, u.Email)
+		}
+	}
+}
+
+// TestDK48AFirstPasswordOfATable: `user import --update` with a hash for a user who has no password and is known by a verified or an operator's
+// address, by an account or by a passkey → refused, with what to do; if nothing of that holds, or the row's address is verified → it is set.
+func TestDK48AFirstPasswordOfATable(t *testing.T) {
+	g := startGatehouse(t, newHome)
+	people, stored := g.app().registry.People, g.app().node.Store()
+	for id, u := range map[string]struct {
+		by    string
+		taken bool
+	}{
+		"operator": {"", false}, "mail": {store.VerifiedByMail, false}, "corp": {store.Unvouched, false}, "key": {store.Unvouched, false}, "none": {store.Unvouched, true},
+	} {
+		user := store.User{ID: id, Email: id + "@acme.example", EmailVerifiedBy: u.by}
+		var accounts []store.Identity
+		if id == "corp" || id == "key" {
+			accounts = append(accounts, store.Identity{Provider: "corp", Subject: id})
+		}
+		added, err := people.AddUser(t.Context(), user, oauth.Secret{}, accounts...)
+		check(t, err)
+		if id == "key" { // whose account an operator has unlinked
+			added, err = people.User(t.Context(), id)
+			check(t, err)
+			check(t, stored.Factors.AddFactor(t.Context(), &store.Factor{ID: "key", UserID: id, Kind: store.Passkey, Credential: "c", Data: []byte("x")}, added.Version))
+			check(t, people.UpdateUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}))
+		}
+		row := `{"update":true,"users":[{"email":"` + added.Email + `","password_hash":"` + adaHash + `"`
+		told := g.must(http.StatusOK, http.MethodPost, "/oauth/imports", row+`}]}`)
+		if refused := strings.Contains(told, "caddy oauth user invite"); refused == u.taken || g.hasPassword(id) != u.taken {
+			t.Errorf("%s: %s", id, told)
+		}
+		if g.must(http.StatusOK, http.MethodPost, "/oauth/imports", row+`,"email_verified":true}]}`); !g.hasPassword(id) {
+			t.Errorf("%s: the row of a verified address was not taken", id)
+		}
+	}
+}
+
+func (g *gatehouse) hasPassword(id string) bool {
+	g.t.Helper()
+	user, err := g.app().registry.People.User(g.t.Context(), id)
+	check(g.t, err)
+	return !user.PasswordHash.IsEmpty()
 }
 
 // TestDK24GuessesAtABcryptSecret: more guesses at once at an imported bcrypt secret than failures are allowed → only so many wait for a slot to be

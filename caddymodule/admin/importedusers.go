@@ -350,13 +350,18 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 	}
 	c.names = patch.Names(user)
 	email, err := store.CanonicalEmail(row.Email)
-	moves := changed["email"] && email != user.Email
-	verifies := changed["email_verified"] && row.EmailVerified && email == user.Email && !user.EmailVerified() && saidAs(row.Email) == old[firstEmail]
-	takesPassword := empties("password_hash", row.Hash != "") && !user.PasswordHash.IsEmpty()
+	sourceVouches := row.EmailVerified && email == user.Email && saidAs(row.Email) == old[firstEmail]
+	apart := !sourceVouches && mayBeAnother(user)
+	moves := changed["email"] && email != user.Email && !apart
+	verifies := changed["email_verified"] && sourceVouches && !user.EmailVerified()
+	takesPassword := empties("password_hash", row.Hash != "") && !user.PasswordHash.IsEmpty() && !apart
 	if takesPassword {
 		c.note = "its password is gone there, and was taken away here"
 	}
-	setsPassword := changed["password_hash"] && row.Hash != "" || takesPassword
+	setsPassword := changed["password_hash"] && row.Hash != "" && !apart || takesPassword
+	if apart && (changed["email"] || changed["password_hash"]) {
+		c.note = "its address was verified here and not there: address and password stay as they are here"
+	}
 	for _, member := range []struct {
 		name  string
 		found bool
@@ -372,6 +377,9 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 		if err := patch.Apply(u); err != nil {
 			return err
 		}
+		if !sourceVouches && mayBeAnother(u) { // since it was read
+			return nil
+		}
 		if moves {
 			u.Email, u.EmailVerifiedBy = email, store.Unvouched
 		}
@@ -382,6 +390,12 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 		return nil
 	}}
 	return c
+}
+
+// mayBeAnother reports whether an imported user may be another person than the one who has the id at the source: a link
+// by mail or a provider has vouched for the address here, and no operator has.
+func mayBeAnother(u *store.User) bool {
+	return u.EmailVerifiedBy != store.VerifiedByOperator && (u.EmailVerified() || u.External)
 }
 
 // mayFollow reports whether a status follows that of the source. A user whom an operator has disabled or locked here stays so, whatever the source

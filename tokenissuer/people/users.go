@@ -171,7 +171,8 @@ func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secre
 // ownerOf returns what passwords.Validate needs to know of a user.
 func ownerOf(ctx context.Context, fs *families.Families, user *store.User) (passwords.Owner, error) {
 	factors, err := fs.Store.Factors(ctx, user.ID)
-	hasFactor := slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
+	hasFactor := user.HasSignIn() && // otherwise the password removes them
+		slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
 	return passwords.Owner{Email: user.Email, HasFactor: hasFactor}, err
 }
 

@@ -293,8 +293,8 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 }
 
 // checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too.
-// The statement must come from a provider whose accounts are linked by address, or from an operator. A user with a password that was imported with
-// an unverified address may be another person, who has chosen that address.
+// The statement must come from a provider whose accounts are linked by address, or from an operator. A user with an unvouched address and with a
+// password or a second factor may be another person, who has chosen that address.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
 	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
@@ -302,8 +302,15 @@ func (a Accounts) checkLink(ctx context.Context, user *store.User, account Accou
 		return err
 	case user.Status != store.UserActive || user.Service: // service accounts do not sign in
 		return refused(reasonInactive)
-	case user.EmailVerifiedBy == store.Unvouched && !user.PasswordHash.IsEmpty():
-		return refused(reasonAddressUnproven)
+	}
+	if user.EmailVerifiedBy == store.Unvouched {
+		factors, err := a.Families.Store.Factors(ctx, user.ID)
+		if err != nil {
+			return err
+		}
+		if len(factors) > 0 || !user.PasswordHash.IsEmpty() {
+			return refused(reasonAddressUnproven)
+		}
 	}
 	for _, i := range others {
 		switch {

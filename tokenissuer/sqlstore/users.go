@@ -241,7 +241,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		{u.Email != before.Email, `UPDATE identities SET vouches = FALSE WHERE user_id = $1`, []any{userID}},
 		{change.KeepIdentities, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, []any{micros(end.At), userID}},
 		{change.VerifiesEmail, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, []any{userID}},
-		{change.RemoveFactors, `DELETE FROM factors WHERE user_id = $1`, []any{userID}},
+		{change.RemoveFactors || !before.HasSignIn() && u.HasSignIn(), `DELETE FROM factors WHERE user_id = $1`, []any{userID}},
 	} {
 		if follows.does {
 			if _, err := tx.ExecContext(ctx, follows.statement, follows.args...); err != nil {

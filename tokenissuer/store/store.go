@@ -165,7 +165,8 @@ type UserStore interface {
 	AddUser(ctx context.Context, user *User, organisationDeclared bool, identities ...Identity) error
 	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and stores the result. If the change ends tokens, it also
 	// gives the user a new version and ends every family of the user and every family whose actor is the user. All of this is one step:
-	// no concurrent change of other members is lost. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
+	// no concurrent change of other members is lost. A first password deletes the factors of a user who could not sign in, as they may be
+	// those of a former holder of the address. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
 	// recorded. It returns ErrNotFound when the user does not exist, or the new organisation is neither stored nor declared, and
 	// ErrEmailTaken when another user has the address. It returns an error of Edit unchanged.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)

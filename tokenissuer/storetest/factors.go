@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -195,6 +196,22 @@ var factorChecks = []check{
 		mustBe(t, errOf(s.Factors.FactorByCredential(t.Context(), "credential of a1")), store.ErrNotFound)
 		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
 		same(t, factorIDs(t, s.Factors, "declared"), []string{"d1"})
+	}},
+	// The first password of a user whose identities were unlinked → the factors of before are gone; that of one who has an identity → they stay.
+	{name: "W84AFirstPasswordRemovesFormerFactors", test: func(t *testing.T, s store.Store) {
+		for id, unlinked := range map[string]bool{"ada": true, "bob": false} {
+			u := with(user(id), func(u *store.User) { u.PasswordHash = oauth.Secret{} })
+			must(t, s.Users.AddUser(t.Context(), u, true, store.Identity{Provider: "corp", Subject: id, UserID: id}))
+			f := passkey("key of "+id, id)
+			f.DeclaredEmail = ""
+			must(t, s.Factors.AddFactor(t.Context(), f, readUser(t, s.Users, id).Version))
+			if unlinked {
+				ok(s.Users.ChangeUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}, theEnd))(t)
+			}
+			wantSize(t, factorIDs(t, s.Factors, id), 1)
+			ok(s.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") }), theEnd))(t)
+			wantSize(t, factorIDs(t, s.Factors, id), map[bool]int{true: 0, false: 1}[unlinked])
+		}
 	}},
 	// A change that removes the factors, beside factors that are added → whichever order they take, the user has none in the end.
 	{name: "W15FactorsAddedBesideTheirRemoval", beside: func(t *testing.T, a, b store.Store) {
