@@ -82,7 +82,7 @@ func TestP79TheBeginningNeedsOurForm(t *testing.T) {
 }
 
 // TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sessions end; the last way in, another user's,
-// or a forged form → refused.
+// or a forged form → refused, and nothing is recorded as ended.
 func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\nlink verified_email\ntitle Acme")+atProvider("other", other, "link verified_email"))
@@ -106,6 +106,8 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	stranger := g.browser()
 	stranger.signIn(stranger.open("/oauth/login"), "max@acme.example", peoplePassword)
 	stranger.change("identity", "other 7")
+	stranger.change("identity", "corp of-nobody")
+	g.notLogged(t, "account access ended")
 	if got := buttons(t, b.open("/oauth/account"), "identity"); len(got) != 2 {
 		t.Errorf("somebody else has unlinked it: %q", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/families"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/mail"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
@@ -315,6 +316,43 @@ func TestE60HangingUpHidesNothing(t *testing.T) {
 	}
 	if !s.browser().signsIn("ada@acme.example", nextPassword) {
 		t.Error("the password is not the new one")
+	}
+}
+
+// leavingConsents is a store whose client hangs up while a consent is stored.
+type leavingConsents struct {
+	families.Store
+	leave func()
+}
+
+func (l leavingConsents) PutConsent(ctx context.Context, userID, clientID string, scopes oauth.Scopes, at time.Time) error {
+	l.leave()
+	return l.Store.PutConsent(ctx, userID, clientID, scopes, at)
+}
+
+// TestE102HangingUpHidesNoConsent: a browser hangs up while its consent is stored → the consent is kept, and the audit log has the authorization.
+func TestE102HangingUpHidesNoConsent(t *testing.T) {
+	t.Parallel()
+	s := newLinkScene(t, openID)
+	s.addPortal()
+	b := s.browser()
+	if !b.signsIn("ada@acme.example", scenePassword) {
+		t.Fatal("not signed in")
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	s.users.Families.Store = leavingConsents{s.users.Families.Store, leave}
+	action, form := b.send(portalRequest, nil).fill("decision", "allow")
+	b.edit = func(r *http.Request) *http.Request { return r.WithContext(ctx) }
+	b.send(action, form)
+	if ctx.Err() == nil {
+		t.Fatal("it has not hung up")
+	}
+	scopes, err := s.store.Families.Consent(t.Context(), "u-ada", "portal")
+	if err != nil || len(scopes) == 0 {
+		t.Errorf("the consent: %q, %v", scopes, err)
+	}
+	if s.logs.FilterMessage("authorization granted").Len() != 1 {
+		t.Errorf("the audit log has %v", s.logs.All())
 	}
 }
 

@@ -90,47 +90,35 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 	if mails && !l.Mails() {
 		return MadeLink{}, errNoMail
 	}
-	if err := l.removePasskeys(ctx, user); err != nil {
+	factors, err := l.Users.Families.Store.Factors(ctx, user.ID)
+	if err != nil {
 		return MadeLink{}, err
 	}
 	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
 		return MadeLink{}, err
 	}
 	unknown := passwords.Hash(oauth.NewSecret(rand.Text() + rand.Text()))
-	change := store.UserChange{Edit: func(u *store.User) error {
+	change := store.UserChange{RemovePasskeys: true, Edit: func(u *store.User) error {
 		if !u.PasswordHash.IsEmpty() {
 			u.PasswordHash = unknown
 		}
 		return nil
 	}}
-	err := l.Users.endUser(ctx, user.ID, func(end store.Ending) ([]store.Revocation, error) {
+	err = l.Users.endUser(ctx, user.ID, func(end store.Ending) ([]store.Revocation, error) {
 		return l.Users.Stored.ChangeUser(ctx, user.ID, change, end)
 	})
 	if err != nil {
 		return MadeLink{}, err
 	}
+	for _, f := range factors {
+		if f.Kind == store.Passkey {
+			l.Users.Post.Notify(ctx, user, mail.FactorRemoved, f.Name)
+		}
+	}
 	if user, err = l.Users.User(ctx, user.ID); err != nil { // in its new version
 		return MadeLink{}, err
 	}
 	return l.give(ctx, signin.NewLink(signin.RecoveryLink, user), user, mail.Recovery, mails)
-}
-
-// removePasskeys removes what signs in alone, and tells the user.
-func (l *Links) removePasskeys(ctx context.Context, user *store.User) error {
-	factors, err := l.Users.Families.Store.Factors(ctx, user.ID)
-	if err != nil {
-		return err
-	}
-	for _, f := range factors {
-		if f.Kind != store.Passkey {
-			continue
-		}
-		if err := l.Users.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID, ID: f.ID}); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		l.Users.Post.Notify(ctx, user, mail.FactorRemoved, f.Name)
-	}
-	return nil
 }
 
 // give makes a link that an operator has asked for.

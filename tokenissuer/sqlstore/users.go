@@ -242,6 +242,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		{change.KeepIdentities, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, []any{micros(end.At), userID}},
 		{change.VerifiesEmail, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, []any{userID}},
 		{change.RemoveFactors || !before.HasSignIn() && u.HasSignIn(), `DELETE FROM factors WHERE user_id = $1`, []any{userID}},
+		{change.RemovePasskeys, `DELETE FROM factors WHERE user_id = $1 AND kind = $2`, []any{userID, string(store.Passkey)}},
 	} {
 		if follows.does {
 			if _, err := tx.ExecContext(ctx, follows.statement, follows.args...); err != nil {

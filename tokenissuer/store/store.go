@@ -205,8 +205,8 @@ type UserChange struct {
 	UnlinkIdentities bool
 	// KeepIdentities records that all identities of the user belong to one person. It sets their LinkedAt to the time of the change.
 	KeepIdentities bool
-	// RemoveFactors deletes all factors of the user.
-	RemoveFactors bool
+	// RemoveFactors deletes all factors of the user, and RemovePasskeys the passkeys.
+	RemoveFactors, RemovePasskeys bool
 }
 
 // MergeUser returns the change that merges a patch. It keeps tokens if the patch changes only what applications learn about the user.

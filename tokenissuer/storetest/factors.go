@@ -154,7 +154,7 @@ var factorChecks = []check{
 		wantSize(t, factorIDs(t, s.Factors, "a"), 0)
 		wantSize(t, factorIDs(t, s.Factors, "b"), 1)
 	}},
-	// A change of a user that removes the factors → they go with it; one that fails, in its edit or after it, or that is of a declared user
+	// A change of a user that removes the factors, or the passkeys alone → they go with it; one that fails, in its edit or after it, or that is of a declared user
 	// → all stay; one that removes none → all stay, and so do those of others.
 	{name: "W15AChangeOfTheUserRemovesFactors", test: func(t *testing.T, s store.Store) {
 		u := addUser(t, s, user("ada"))
@@ -188,6 +188,10 @@ var factorChecks = []check{
 			}
 			same(t, factorIDs(t, s.Factors, "ada"), []string{"a1", "a2"})
 		}
+		must(t, s.Factors.AddFactor(t.Context(), &store.Factor{ID: "a3", UserID: "ada", Kind: store.TOTP, Data: []byte("secret"), CreatedAt: now.Add(time.Hour)}, readUser(t, s.Users, "ada").Version))
+		ok(s.Users.ChangeUser(t.Context(), "ada", store.UserChange{KeepsTokens: true, RemovePasskeys: true}, theEnd))(t)
+		same(t, factorIDs(t, s.Factors, "ada"), []string{"a3"})
+		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
 		ok(s.Users.ChangeUser(t.Context(), "ada", removing(func(u *store.User) error { u.Role = store.RoleAdmin; return nil }), theEnd))(t)
 		wantSize(t, factorIDs(t, s.Factors, "ada"), 0)
 		if got := readUser(t, s.Users, "ada").Role; got != store.RoleAdmin {
