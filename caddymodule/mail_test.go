@@ -23,7 +23,7 @@ func mailLines(server *mailtest.Server) string {
 }
 
 // TestE30PeopleAreToldOfChanges: an authenticator added on the account page, recovery codes replaced, a recovery code used, a factor removed by
-// the user, all factors removed and the password set by an operator → one letter each, to the user; a change that is refused → none. The password of the mail server is in no log, neither are recovery codes in a letter.
+// the user, all factors removed, accounts unlinked and the password set by an operator → one letter each, to the user; a change that is refused → none. The password of the mail server is in no log, neither are recovery codes in a letter.
 func TestE30PeopleAreToldOfChanges(t *testing.T) {
 	server := mailtest.Start(t, mailtest.Options{})
 	s := startMail(t, server)
@@ -56,6 +56,10 @@ func TestE30PeopleAreToldOfChanges(t *testing.T) {
 	s.ok("user", "factors", "remove", "u-ada", "--all")
 	told("a second factor was removed", "were removed from your account")
 	s.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"u-zoe","email":"zoe@acme.example","organisation":"acme","password":"`+peoplePassword+`"}`)
+	_, _ = s.owner(t, "zoe@acme.example")
+	told("a second factor was added")
+	s.ok("user", "update", "u-zoe", "--identities", "unlink")
+	told("a second factor was removed", "were removed from your account")
 	if _, err := s.run("short\n", "user", "set-password", "u-zoe", "--password-stdin"); err == nil {
 		t.Error("a short password was set")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/passwords"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -557,85 +558,92 @@ func TestDK23ALaterAddressIsNotVerified(t *testing.T) {
 	}
 }
 
-// TestDK47APersonWhoCameBesideTheSource: an address that was imported unverified is verified here by mail or at a provider, and the account at the
-// source changes password and address → neither is taken, and the operator is told; where an operator vouches, or none does → both are; where the source
-// vouches too → its password is.
+// TestDK47APersonWhoCameBesideTheSource: a person comes to a user whose address was imported unverified, by a link, an account or an operator's
+// password, and the account at the source changes password and address → neither is taken, and the operator is told; where the address was verified,
+// or the same person has changed the password → both are.
 func TestDK47APersonWhoCameBesideTheSource(t *testing.T) {
 	g := startGatehouse(t, newHome)
+	users, links := g.app().registry.People, g.app().registry.Links
 	hashes := []string{bcryptOf(t, adaPassword), bcryptOf(t, "another horse of the source")}
-	imports := func(email, hash string) string {
+	ids := map[string]string{"link": "", "recovered": "", "account": "", "operator": "", "same": "", "none": "", "proved": `,"email_verified":true`}
+	imports := func(address, hash string) string {
 		var rows []string
-		for id, more := range map[string]string{"mail": "", "corp": "", "first": "", "operator": "", "none": "", "there": `,"email_verified":true`} {
-			rows = append(rows, fmt.Sprintf(`{"id":"%s","email":"%s%s","password_hash":"%s","mapped":["password_hash"]%s}`, id, id, email, hash, more))
+		for id, more := range ids {
+			rows = append(rows, fmt.Sprintf(`{"id":"%s","email":"%s%s","password_hash":"%s","mapped":["password_hash"]%s}`, id, id, address, hash, more))
 		}
 		return g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{"source":"old","run":"r","users":[`+strings.Join(rows, ",")+`]}`)
 	}
-	imports("@acme.example", hashes[0])
-	for id, edit := range map[string]func(*store.User){
-		"mail":     func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByMail },
-		"corp":     func(u *store.User) { u.EmailVerifiedBy = store.VerifiedBy("corp") },
-		"first":    func(u *store.User) { u.EmailVerifiedBy, u.PasswordHash = store.VerifiedBy("corp"), oauth.Secret{} },
-		"operator": func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByOperator },
-		"there":    func(u *store.User) { u.EmailVerifiedBy = store.VerifiedByMail },
-	} {
-		check(t, g.app().registry.People.UpdateUser(t.Context(), id, store.UserChange{Edit: func(u *store.User) error { edit(u); return nil }}))
+	user := func(id string) *store.User {
+		u, err := users.User(t.Context(), id)
+		check(t, err)
+		return u
 	}
-	shows := func(email, hash string, taken ...string) {
-		t.Helper()
-		told := imports(email, hash)
-		for _, u := range g.storedUsers(t) {
-			if _, imported := strings.CutSuffix(u.Email, "@acme.example"); !imported {
-				continue
-			}
-			if is, want := u.PasswordHash.Reveal() == hash, slices.Contains(taken, u.ID); is != want {
-				t.Errorf("the password %.7s of %s was taken: %t", hash, u.ID, is)
+	uses := func(made people.MadeLink, err error) {
+		check(t, err)
+		link, err := url.Parse(made.URL.Reveal())
+		check(t, err)
+		opened, err := links.Open(t.Context(), oauth.NewSecret(link.Query().Get("pending")))
+		check(t, err)
+		_, err = links.SetPassword(t.Context(), opened, oauth.NewSecret("a password of this house"), "192.0.2.1")
+		check(t, err)
+	}
+	imports("@acme.example", "")
+	for _, id := range []string{"link", "proved"} {
+		uses(links.Invite(t.Context(), id))
+	}
+	imports("@acme.example", hashes[0]) // which sets that of the others, and of "proved"
+	uses(links.Recover(t.Context(), user("recovered"), false))
+	check(t, g.app().node.Store().Identities.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "1", UserID: "account"}))
+	check(t, users.SetPassword(t.Context(), "operator", oauth.NewSecret("a password of an operator")))
+	_, err := links.ChangePassword(t.Context(), user("same"), oauth.NewSecret("a password of the person"), "192.0.2.1")
+	check(t, err)
+	follows := []string{"same", "none", "proved"}
+	for _, hash := range []string{hashes[1], ""} {
+		told := imports("@acme.example", hash)
+		for id := range ids {
+			if is, want := user(id).PasswordHash.Reveal() == hash, slices.Contains(follows, id); is != want {
+				t.Errorf("the password %.7s of %s was taken: %t", hash, id, is)
 			}
 		}
-		if n := strings.Count(told, "address and password stay as they are here"); n != 3 {
+		if n := strings.Count(told, "address and password stay as they are here"); n != len(ids)-len(follows) {
 			t.Errorf("the operator is told of %d: %s", n, told)
 		}
 	}
-	shows("@acme.example", hashes[1], "operator", "none", "there")
-	shows("@acme.example", "", "operator", "none", "there", "first") // which has none
 	imports("@thief.example", hashes[1])
-	for _, u := range g.storedUsers(t) {
-		if moved := strings.HasSuffix(u.Email, "@thief.example"); moved == slices.Contains([]string{"mail", "corp", "first", "there", "u-ada"}, u.ID) {
-			t.Errorf("%s: %s", u.ID, u.Email)
+	for id := range ids {
+		if moved := strings.HasSuffix(user(id).Email, "@thief.example"); moved != slices.Contains(follows, id) {
+			t.Errorf("%s: %s", id, user(id).Email)
 		}
 	}
 }
 
-// TestDK48AFirstPasswordOfATable: `user import --update` with a hash for a user who has no password and is known by a verified or an operator's
-// address, by an account or by a passkey → refused, with what to do; if nothing of that holds, or the row's address is verified → it is set.
+// TestDK48AFirstPasswordOfATable: `user import --update` with a hash for a user who has no password, and an account, or an address that is verified or
+// an operator's → refused, with what to do, unless there is no account and the row's address is verified; a user with an unvouched address → it is set.
 func TestDK48AFirstPasswordOfATable(t *testing.T) {
 	g := startGatehouse(t, newHome)
-	people, stored := g.app().registry.People, g.app().node.Store()
+	users := g.app().registry.People
 	for id, u := range map[string]struct {
-		by    string
-		taken bool
+		by             string
+		taken, account bool
 	}{
-		"operator": {"", false}, "mail": {store.VerifiedByMail, false}, "corp": {store.Unvouched, false}, "key": {store.Unvouched, false}, "none": {store.Unvouched, true},
+		"operator": {"", false, false}, "mail": {store.VerifiedByMail, false, false}, "corp": {store.Unvouched, false, true}, "none": {store.Unvouched, true, false},
 	} {
-		user := store.User{ID: id, Email: id + "@acme.example", EmailVerifiedBy: u.by}
 		var accounts []store.Identity
-		if id == "corp" || id == "key" {
+		if u.account {
 			accounts = append(accounts, store.Identity{Provider: "corp", Subject: id})
 		}
-		added, err := people.AddUser(t.Context(), user, oauth.Secret{}, accounts...)
+		added, err := users.AddUser(t.Context(), store.User{ID: id, Email: id + "@acme.example", EmailVerifiedBy: u.by}, oauth.Secret{}, accounts...)
 		check(t, err)
-		if id == "key" { // whose account an operator has unlinked
-			added, err = people.User(t.Context(), id)
-			check(t, err)
-			check(t, stored.Factors.AddFactor(t.Context(), &store.Factor{ID: "key", UserID: id, Kind: store.Passkey, Credential: "c", Data: []byte("x")}, added.Version))
-			check(t, people.UpdateUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}))
+		row := `"users":[{"email":"` + added.Email + `","password_hash":"` + adaHash + `"`
+		if told := g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{`+row+`}]}`); !strings.Contains(told, `"differs"`) {
+			t.Errorf("%s without --update: %s", id, told)
 		}
-		row := `{"update":true,"users":[{"email":"` + added.Email + `","password_hash":"` + adaHash + `"`
-		told := g.must(http.StatusOK, http.MethodPost, "/oauth/imports", row+`}]}`)
+		told := g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{"update":true,`+row+`}]}`)
 		if refused := strings.Contains(told, "caddy oauth user invite"); refused == u.taken || g.hasPassword(id) != u.taken {
 			t.Errorf("%s: %s", id, told)
 		}
-		if g.must(http.StatusOK, http.MethodPost, "/oauth/imports", row+`,"email_verified":true}]}`); !g.hasPassword(id) {
-			t.Errorf("%s: the row of a verified address was not taken", id)
+		if g.must(http.StatusOK, http.MethodPost, "/oauth/imports", `{"update":true,`+row+`,"email_verified":true}]}`); g.hasPassword(id) == u.account {
+			t.Errorf("%s: a row with a verified address: has a password: %t", id, g.hasPassword(id))
 		}
 	}
 }

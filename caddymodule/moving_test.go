@@ -257,7 +257,7 @@ func TestDK11RowsThatAreNotBroughtOver(t *testing.T) {
 		"people 4 (\"four@example.com\"): added: has no password", "people 5 (\"another@example.com\"): refused: the id is in use here by one that did not come",
 		"people 6 (\"six@example.com\"): added: locked there", "people 7 (\"seven@example.com\"): added: brought over disabled: the address was never confirmed",
 		"people 8 (\"eight@example.com\"): refused: the hash of Devise", "tokens 2: refused: its user was not brought over", "tokens 4: refused: its application was not brought over: unknown scope",
-		"tokens 3: refused: its client is disabled here", "tokens 5: refused: its user did not come from this source, or cannot sign in", "tokens 6: refused: its user did not come",
+		"tokens 3: refused: its client is disabled here", "tokens 5: refused: its user did not come from this source, cannot sign in, or may be another person here", "tokens 6: refused: its user did not come",
 	}
 	imports := func(from string) (string, error) {
 		return g.run("", "import", "doorkeeper", "--from", from, "--devise", "users", "--tokens", "plain", "--secrets", "plain", "--source", "old")

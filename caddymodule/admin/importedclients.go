@@ -333,7 +333,7 @@ func importTokens(t *Target, r *http.Request, asked TokensToImport) (int, any, e
 		case store.Replayed:
 			answer.Unchanged++
 		default:
-			refuse(rows[i], "its user did not come from this source, or cannot sign in")
+			refuse(rows[i], "its user did not come from this source, cannot sign in, or may be another person here")
 		}
 	}
 	if answer.Ended = outcome.Ended; !asked.DryRun && answer.Added+answer.Ended > 0 {

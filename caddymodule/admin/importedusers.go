@@ -98,6 +98,7 @@ func (c changed) only(names ...string) changed {
 }
 
 var (
+	errOvertaken   = store.InvalidInput(errors.New("the user has changed meanwhile: import again"))
 	errNotImported = store.InvalidInput(errors.New("the id is in use here by one that did not come from this source"))
 	// errImportRuns is the error of an import while another one of the same source runs, which may have read older rows.
 	errImportRuns = errors.New("another import of this source is running, or broke off less than two minutes ago")
@@ -350,17 +351,16 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 	}
 	c.names = patch.Names(user)
 	email, err := store.CanonicalEmail(row.Email)
-	sourceVouches := row.EmailVerified && email == user.Email && saidAs(row.Email) == old[firstEmail]
-	apart := !sourceVouches && mayBeAnother(user)
+	apart := user.Apart
 	moves := changed["email"] && email != user.Email && !apart
-	verifies := changed["email_verified"] && sourceVouches && !user.EmailVerified()
+	verifies := changed["email_verified"] && row.EmailVerified && email == user.Email && !user.EmailVerified() && saidAs(row.Email) == old[firstEmail] && !apart
 	takesPassword := empties("password_hash", row.Hash != "") && !user.PasswordHash.IsEmpty() && !apart
 	if takesPassword {
 		c.note = "its password is gone there, and was taken away here"
 	}
 	setsPassword := changed["password_hash"] && row.Hash != "" && !apart || takesPassword
 	if apart && (changed["email"] || changed["password_hash"]) {
-		c.note = "its address was verified here and not there: address and password stay as they are here"
+		c.note = "another person may have come to this user here, as its address is not verified there: address and password stay as they are here"
 	}
 	for _, member := range []struct {
 		name  string
@@ -377,8 +377,8 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 		if err := patch.Apply(u); err != nil {
 			return err
 		}
-		if !sourceVouches && mayBeAnother(u) { // since it was read
-			return nil
+		if u.Apart != apart { // a person came since it was read
+			return errOvertaken
 		}
 		if moves {
 			u.Email, u.EmailVerifiedBy = email, store.Unvouched
@@ -390,12 +390,6 @@ func (o takeover) changes(row UserToImport, user *store.User, old said, changed 
 		return nil
 	}}
 	return c
-}
-
-// mayBeAnother reports whether an imported user may be another person than the one who has the id at the source: a link
-// by mail or a provider has vouched for the address here, and no operator has.
-func mayBeAnother(u *store.User) bool {
-	return u.EmailVerifiedBy != store.VerifiedByOperator && (u.EmailVerified() || u.External)
 }
 
 // mayFollow reports whether a status follows that of the source. A user whom an operator has disabled or locked here stays so, whatever the source

@@ -45,7 +45,7 @@ type UserToImport struct {
 	Role         string   `json:"role,omitzero"`
 	Groups       []string `json:"groups,omitempty"`
 	Status       string   `json:"status,omitzero"`
-	// Hash is of the first password. It is not used for a user who has one, and refused for one who may be another person.
+	// Hash is of the first password. It is not used for a user who has one. For one who may be another person the row is refused.
 	Hash string `json:"password_hash,omitzero"`
 	// Mapped names members that the Source has a column for: if one of organisation, role, groups and password_hash is empty now, it is reset here.
 	Mapped []string `json:"mapped,omitempty"`
@@ -132,9 +132,6 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	sets := !hash.IsEmpty() && user.PasswordHash.IsEmpty()
 	if sets {
 		result.Members = append(result.Members, "password_hash")
-		if err := checkFirstPassword(ctx, t, row, user); err != nil {
-			return result.becomes(Refused, err)
-		}
 	}
 	switch {
 	case len(result.Members) == 0:
@@ -149,8 +146,11 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 	var after store.User
 	change.Edit = func(u *store.User) error {
 		err := merge(u)
-		if sets && u.PasswordHash.IsEmpty() && u.EmailVerifiedBy == user.EmailVerifiedBy { // the user may have chosen one meanwhile
-			u.PasswordHash = hash
+		if err == nil && sets && u.PasswordHash.IsEmpty() { // the user may have chosen one meanwhile
+			if u.Email != email {
+				return errFirstPassword
+			}
+			u.PasswordHash, err = hash, row.checkFirstPassword(u)
 		}
 		after = *u
 		return err
@@ -165,23 +165,16 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 }
 
 // errFirstPassword is the error of a row whose password may be that of another person than the user with its address.
-var errFirstPassword = store.InvalidInput(errors.New("it has no password here, and that of the table may be another person's, as its address is not verified there: " +
-	"leave the hash out, and give the user a link with `caddy oauth user invite`"))
+var errFirstPassword = store.InvalidInput(errors.New("it has no password here, and the table's may be another person's: leave the hash out. " +
+	"The user signs in at a provider, or gets a link with: caddy oauth user invite"))
 
-// checkFirstPassword refuses the password of a row for a user who exists, unless the row's address is verified, or the user's is not either and no
-// account belongs to the user: anyone may have written that address at the former server.
-func checkFirstPassword(ctx context.Context, t *Target, row UserToImport, user *store.User) error {
-	switch {
-	case row.EmailVerified || user.Declared: // which is refused as such
-		return nil
-	case user.EmailVerifiedBy != store.Unvouched || user.External:
+// checkFirstPassword refuses the password of a row for a user who exists, unless the row's address is verified, or no one has vouched for the
+// user's either. A user with an identity has another way in.
+func (row UserToImport) checkFirstPassword(u *store.User) error {
+	if u.External || !row.EmailVerified && u.EmailVerifiedBy != store.Unvouched {
 		return errFirstPassword
 	}
-	factors, err := t.Issuer.Families.Store.Factors(ctx, user.ID)
-	if err == nil && len(factors) > 0 {
-		err = errFirstPassword
-	}
-	return err
+	return nil
 }
 
 // checkHash refuses a hash that cannot be verified, or takes too long to.

@@ -94,11 +94,8 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 	if err != nil {
 		return MadeLink{}, err
 	}
-	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
-		return MadeLink{}, err
-	}
 	unknown := passwords.Hash(oauth.NewSecret(rand.Text() + rand.Text()))
-	change := store.UserChange{RemovePasskeys: true, Edit: func(u *store.User) error {
+	change := store.UserChange{NewHolder: true, RemovePasskeys: true, Edit: func(u *store.User) error {
 		if !u.PasswordHash.IsEmpty() {
 			u.PasswordHash = unknown
 		}
@@ -108,6 +105,10 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 		return l.Users.Stored.ChangeUser(ctx, user.ID, change, end)
 	})
 	if err != nil {
+		return MadeLink{}, err
+	}
+	// Now without a way to sign in, a thief cannot add anything to what this ends.
+	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
 		return MadeLink{}, err
 	}
 	for _, f := range factors {
@@ -201,7 +202,7 @@ func (l *Links) Open(ctx context.Context, sealed oauth.Secret) (OpenedLink, erro
 // SetPassword uses a link to set the password of its user, whom it returns. It ends every token and session of the user. The error is a
 // passwords.Refusal, signin.ErrLinkSpent, or temporarily_unavailable. address is where the request comes from.
 func (l *Links) SetPassword(ctx context.Context, opened OpenedLink, password oauth.Secret, address string) (*store.User, error) {
-	change := store.UserChange{RemoveFactors: opened.Purpose == signin.RecoveryLink, Edit: func(u *store.User) error {
+	change := store.UserChange{NewHolder: true, RemoveFactors: opened.Purpose == signin.RecoveryLink, Edit: func(u *store.User) error {
 		if !opened.IsFor(u) {
 			return signin.ErrLinkSpent
 		}

@@ -198,7 +198,8 @@ func (g *Users) SetPasswordHash(ctx context.Context, id string, hash oauth.Secre
 	case user.Service:
 		return errServiceSignsIn
 	}
-	if err := g.set(ctx, id, func(u *store.User) { u.PasswordHash = hash }); err != nil {
+	change := store.UserChange{NewHolder: true, Edit: func(u *store.User) error { u.PasswordHash = hash; return nil }}
+	if err := g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) }); err != nil {
 		return err
 	}
 	if !user.PasswordHash.IsEmpty() { // otherwise it is the first one
@@ -248,11 +249,20 @@ func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChan
 	if err := change.Edit(&edited); err != nil {
 		return err
 	}
+	var factors []*store.Factor // those that go
+	if change.UnlinkIdentities {
+		if factors, err = g.Families.Store.Factors(ctx, id); err != nil {
+			return err
+		}
+	}
 	change.OrganisationDeclared = g.Declared.LookupOrganisation(organisation) != nil
 	err = g.endUser(ctx, id, func(end store.Ending) ([]store.Revocation, error) { return g.Stored.ChangeUser(ctx, id, change, end) })
 	g.Usernames.Forget(id)
 	if errors.Is(err, store.ErrNotFound) && organisation != user.Organisation { // an answer: the step is over
 		return noOrganisation(organisation)
+	}
+	if err == nil && len(factors) > 0 {
+		g.Post.Notify(ctx, user, mail.FactorRemoved, "")
 	}
 	return err
 }

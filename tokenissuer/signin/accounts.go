@@ -269,6 +269,14 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	if err != nil {
 		return nil, err
 	}
+	if !user.Declared && !user.HasSignIn() { // what is left here was a former holder's
+		if err := a.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID}); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if err := a.Users.EndPersonalTokens(ctx, user.ID); err != nil {
+			return nil, err
+		}
+	}
 	now := a.now()
 	if err := a.Users.Identities().LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,
@@ -293,8 +301,8 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 }
 
 // checkLink refuses to link an account to the user who has its address, unless all other accounts of the user vouch for the address too.
-// The statement must come from a provider whose accounts are linked by address, or from an operator. A user with an unvouched address and with a
-// password or a second factor may be another person, who has chosen that address.
+// The statement must come from a provider whose accounts are linked by address, or from an operator. A user with a password and an unvouched
+// address may be another person, who has chosen that address.
 func (a Accounts) checkLink(ctx context.Context, user *store.User, account Account, rules Rules) error {
 	others, err := a.Users.Identities().Identities(ctx, user.ID)
 	switch {
@@ -302,15 +310,8 @@ func (a Accounts) checkLink(ctx context.Context, user *store.User, account Accou
 		return err
 	case user.Status != store.UserActive || user.Service: // service accounts do not sign in
 		return refused(reasonInactive)
-	}
-	if user.EmailVerifiedBy == store.Unvouched {
-		factors, err := a.Families.Store.Factors(ctx, user.ID)
-		if err != nil {
-			return err
-		}
-		if len(factors) > 0 || !user.PasswordHash.IsEmpty() {
-			return refused(reasonAddressUnproven)
-		}
+	case user.EmailVerifiedBy == store.Unvouched && !user.PasswordHash.IsEmpty():
+		return refused(reasonAddressUnproven)
 	}
 	for _, i := range others {
 		switch {

@@ -92,26 +92,33 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 	}
 }
 
-// TestP62APasswordOfAnotherPersonIsNotLinkedTo: a user with a password or a passkey, and an unverified address of an import or of a provider that is
-// no longer linked, then the person whose address it is comes from a provider → refused until the address is verified; without either → linked.
+// TestP62APasswordOfAnotherPersonIsNotLinkedTo: a user who was imported with a password and an unverified address, then the person whose address it
+// is comes from a provider → refused until the address is verified; without a password → linked, and a passkey and a personal access token that are
+// left from a former holder are gone.
 func TestP62APasswordOfAnotherPersonIsNotLinkedTo(t *testing.T) {
 	p := newPeople(t)
 	for id, hash := range map[string]string{"u-taken": "$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r", "u-free": ""} {
 		p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: id, Email: id + "@acme.example", Status: store.UserActive, PasswordHash: oauth.NewSecret(hash), EmailVerifiedBy: store.Unvouched}, true))
 	}
-	loose := Rules{Create: &Creation{}, AllowUnverifiedEmail: true}
-	key := p.signsIn(Account{Provider: "loose", Subject: "evil", Email: "u-key@acme.example"}, loose)
-	p.must(p.stored.Factors.AddFactor(t.Context(), &store.Factor{ID: "key", UserID: key.ID, Kind: store.Passkey, Credential: "c", Data: []byte("x")}, key.Version))
-	p.must(p.registry.People.UpdateUser(t.Context(), key.ID, store.UserChange{UnlinkIdentities: true}))
-	users := map[string]string{"u-taken": "u-taken", "u-key": key.ID, "u-free": "u-free"}
-	for _, name := range []string{"u-taken", "u-key"} {
-		p.refuses(google(name, name+"@acme.example", true), both, ReasonAddressUnproven)
-		p.must(p.registry.People.UpdateUser(t.Context(), users[name], store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
-	}
-	for name, id := range users {
-		if user := p.signsIn(google(name, name+"@acme.example", true), both); user.ID != id {
+	former := store.Identity{Provider: "former", Subject: "1", UserID: "u-left", Created: true}
+	p.must(p.stored.Users.AddUser(t.Context(), &store.User{ID: "u-left", Email: "u-left@acme.example", Status: store.UserActive}, true, former))
+	left, err := p.stored.Users.User(t.Context(), "u-left")
+	p.must(err)
+	p.must(p.stored.Factors.AddFactor(t.Context(), &store.Factor{ID: "key", UserID: left.ID, Kind: store.Passkey, Credential: "c", Data: []byte("x")}, left.Version))
+	p.must(p.stored.PersonalTokens.AddPersonalToken(t.Context(), &store.PersonalToken{ID: "pat", UserID: left.ID, ExpiresAt: p.at.Add(time.Hour)}, left.Version))
+	p.must(p.registry.People.Unlink(t.Context(), store.Unlinking{Provider: "former", Subject: "1", UserID: left.ID, MayBeLast: true}))
+	p.refuses(google("taken", "u-taken@acme.example", true), both, ReasonAddressUnproven)
+	p.must(p.registry.People.UpdateUser(t.Context(), "u-taken", store.UserChange{KeepsTokens: true, VerifiesEmail: true}))
+	for _, id := range []string{"u-taken", "u-free", "u-left"} {
+		if user := p.signsIn(google(id, id+"@acme.example", true), both); user.ID != id {
 			t.Errorf("%s led to %s", id, user.ID)
 		}
+	}
+	factors, err := p.stored.Factors.Factors(t.Context(), left.ID)
+	p.must(err)
+	tokens, err := p.stored.PersonalTokens.PersonalTokens(t.Context(), left.ID)
+	if p.must(err); len(factors)+len(tokens) != 0 {
+		t.Errorf("left are %d factors and %d personal access tokens", len(factors), len(tokens))
 	}
 }
 

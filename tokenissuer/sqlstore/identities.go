@@ -61,7 +61,7 @@ func (s identities) Identities(ctx context.Context, userID string) ([]store.Iden
 func (s identities) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.db.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
-			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE WHERE id = $1`, identity.UserID)); err != nil {
+			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE, apart = apart OR email_verified_by = $2 WHERE id = $1`, identity.UserID, store.Unvouched)); err != nil {
 				return err
 			}
 		}
@@ -149,13 +149,4 @@ func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end s
 		}
 		return s.db.endFamilies(ctx, tx, end, nil, u.Ends())
 	})
-}
-
-// unlinkAll deletes the identities and personal access tokens of a stored user, and returns the revocations of the tokens to record. The
-// caller holds the user's row.
-func unlinkAll(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE user_id = $1`, userID); err != nil {
-		return nil, err
-	}
-	return deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end)
 }

@@ -117,7 +117,7 @@ func (s imports) importedBefore(ctx context.Context, tx session, batch store.Imp
 	return before, upto, nil
 }
 
-// activeUsers returns the versions of those users of a batch who came from its source and are active, and locks their rows.
+// activeUsers returns the versions of those users of a batch who came from its source, are active and not Apart, and locks their rows.
 func (s imports) activeUsers(ctx context.Context, tx session, batch store.ImportBatch) (map[string]string, error) {
 	versions := make(map[string]string)
 	var ids []any
@@ -144,8 +144,8 @@ func (s imports) activeUsers(ctx context.Context, tx session, batch store.Import
 	return versions, nil
 }
 
-// selectOwners reads who of some users are active, and were made of records of a source.
-var selectOwners = fmt.Sprintf(`SELECT id, CAST(version AS TEXT) FROM users WHERE id IN (%s) AND `+isActive+` AND EXISTS (
+// selectOwners reads who of some users are active, were made of records of a source, and are not Apart.
+var selectOwners = fmt.Sprintf(`SELECT id, CAST(version AS TEXT) FROM users WHERE id IN (%s) AND `+isActive+` AND NOT apart AND EXISTS (
 	SELECT 1 FROM import_states s WHERE s.source = $%d AND s.kind = $%d AND s.record = users.id AND s.added_at = users.created_at)`,
 	placeholders(1, keysAtOnce), keysAtOnce+1, keysAtOnce+2)
 

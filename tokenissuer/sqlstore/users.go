@@ -20,8 +20,8 @@ import (
 
 const (
 	// userColumns are in the order of scanUser.
-	userColumns = `id, email, status, organisation, members, email_verified_by, provider_groups, groups_by, external, service, password_hash,
-	version, created_at, updated_at`
+	userColumns = `id, email, status, organisation, members, email_verified_by, provider_groups, groups_by, external, service, apart,
+	password_hash, version, created_at, updated_at`
 	selectUsers = `SELECT ` + userColumns + ` FROM users`
 )
 
@@ -90,7 +90,7 @@ func scanUser(row scanner) (*store.User, error) {
 	var version int64
 	var created, updated sql.Null[int64]
 	var members, providerGroups []byte
-	err := row.Scan(&id, &email, &status, &organisation, &members, &u.EmailVerifiedBy, &providerGroups, &u.GroupsBy, &u.External, &u.Service, &hash,
+	err := row.Scan(&id, &email, &status, &organisation, &members, &u.EmailVerifiedBy, &providerGroups, &u.GroupsBy, &u.External, &u.Service, &u.Apart, &hash,
 		&version, &created, &updated)
 	if err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func addUser(ctx context.Context, tx session, u *store.User, organisationDeclare
 		return err
 	}
 	err := mustAdd(tx.ExecContext(ctx, `INSERT INTO users (`+userColumns+`, password_scheme)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14) ON CONFLICT (email) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15) ON CONFLICT (email) DO NOTHING`,
 		u.ID, u.Email, string(u.Status), u.Organisation, userMembers(u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External,
-		u.Service, u.PasswordHash.Reveal(), micros(u.CreatedAt), micros(u.UpdatedAt), passwords.SchemeOf(u.PasswordHash)))
+		u.Service, u.Apart, u.PasswordHash.Reveal(), micros(u.CreatedAt), micros(u.UpdatedAt), passwords.SchemeOf(u.PasswordHash)))
 	if errors.Is(err, store.ErrTaken) {
 		return store.ErrEmailTaken
 	}
@@ -163,13 +163,18 @@ func addUser(ctx context.Context, tx session, u *store.User, organisationDeclare
 // ChangeUser makes the change and, unless tokens are kept, ends every family of the user.
 func (s users) ChangeUser(ctx context.Context, userID string, change store.UserChange, end store.Ending) ([]store.Revocation, error) {
 	return s.db.endingStep(ctx, "changing user", func(ctx context.Context, tx session) ([]store.Revocation, error) {
-		ends, err := changeUser(ctx, tx, userID, change, end)
+		ends, strangers, err := changeUser(ctx, tx, userID, change, end)
 		if err != nil || !ends {
 			return nil, err
 		}
-		var ended []store.Revocation
 		if change.UnlinkIdentities {
-			if ended, err = unlinkAll(ctx, tx, userID, end); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM identities WHERE user_id = $1`, userID); err != nil {
+				return nil, err
+			}
+		}
+		var ended []store.Revocation
+		if strangers {
+			if ended, err = deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end); err != nil {
 				return nil, err
 			}
 		}
@@ -181,24 +186,36 @@ func (s users) ChangeUser(ctx context.Context, userID string, change store.UserC
 	})
 }
 
-// changeUser changes a user's row and the identities that depend on it. It reports whether tokens end. It locks the row before it reads
-// it: from then on no family of the old version is added.
-func changeUser(ctx context.Context, tx session, userID string, change store.UserChange, end store.Ending) (ends bool, err error) {
+// changeUser changes a user's row, and the identities and factors that depend on it. It reports whether tokens end, and whether the personal
+// access tokens may be another person's. It locks the row before it reads it: from then on no family of the old version is added.
+func changeUser(ctx context.Context, tx session, userID string, change store.UserChange, end store.Ending) (ends, strangers bool, err error) {
 	u, err := scanUser(tx.QueryRowContext(ctx, `UPDATE users SET version = version WHERE id = $1 RETURNING `+userColumns, possible(userID)))
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, store.ErrNotFound
+		return false, false, store.ErrNotFound
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	before := *u
 	if ends, err = change.Apply(u); err != nil {
-		return false, editError{err}
+		return false, false, editError{err}
+	}
+	reopens, unproven := !before.HasSignIn() && u.HasSignIn(), change.NewHolder && before.EmailVerifiedBy == store.Unvouched
+	strangers = change.UnlinkIdentities || reopens || unproven
+	removesFactors := change.RemoveFactors || change.UnlinkIdentities || reopens
+	if unproven && u.EmailVerified() && !removesFactors {
+		var hasFactor bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM factors WHERE user_id = $1)`, userID).Scan(&hasFactor); err != nil {
+			return false, false, err
+		}
+		if hasFactor { // of a person who has not proved the address
+			u.EmailVerifiedBy = store.Unvouched
+		}
 	}
 	if change.UnlinkIdentities && !u.EmailVerified() && u.Email == before.Email {
 		linked, err := queryAll(ctx, tx, selectIdentities+` WHERE user_id = $1`, []any{possible(userID)}, scanIdentity)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		if slices.ContainsFunc(linked, func(i store.Identity) bool { return i.Created }) {
 			u.EmailVerifiedBy = store.Unvouched // the address is a provider's
@@ -206,7 +223,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 	}
 	if u.Organisation != before.Organisation && u.Organisation != "" && !change.OrganisationDeclared {
 		if err := holdOrganisation(ctx, tx, u.Organisation); err != nil {
-			return false, fmt.Errorf("organisation %q: %w", u.Organisation, err)
+			return false, false, fmt.Errorf("organisation %q: %w", u.Organisation, err)
 		}
 	}
 	moves := 0
@@ -214,24 +231,25 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		moves = 1
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE users SET status = $1, organisation = $2, members = $3, email_verified_by = $4, provider_groups = $5,
-		groups_by = $6, external = $7, service = $8, password_hash = $9, password_scheme = $10, version = version + $11, updated_at = $12 WHERE id = $13`,
+		groups_by = $6, external = $7, service = $8, password_hash = $9, password_scheme = $10, version = version + $11, updated_at = $12, apart = $13
+		WHERE id = $14`,
 		string(u.Status), u.Organisation, userMembers(u), u.EmailVerifiedBy, groupNames(u.ProviderGroups), u.GroupsBy, u.External, u.Service,
-		u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), moves, micros(end.At), userID)
+		u.PasswordHash.Reveal(), passwords.SchemeOf(u.PasswordHash), moves, micros(end.At), u.Apart, userID)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if u.Email != before.Email {
 		err := mustAdd(tx.ExecContext(ctx, `UPDATE users SET email = $1
 			WHERE id = $2 AND NOT EXISTS (SELECT 1 FROM users WHERE email = $1 AND id <> $2)`, u.Email, userID))
 		if isTwice(err) || errors.Is(err, store.ErrTaken) { // in PostgreSQL another user may have got it since the query
-			return false, store.ErrEmailTaken
+			return false, false, store.ErrEmailTaken
 		}
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	if err := searchedUsers.changeTerms(ctx, tx, userID, userTerms(&before), userTerms(u)); err != nil {
-		return false, err
+		return false, false, err
 	}
 	for _, follows := range []struct {
 		does      bool
@@ -241,16 +259,16 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		{u.Email != before.Email, `UPDATE identities SET vouches = FALSE WHERE user_id = $1`, []any{userID}},
 		{change.KeepIdentities, `UPDATE identities SET linked_at = $1 WHERE user_id = $2`, []any{micros(end.At), userID}},
 		{change.VerifiesEmail, `UPDATE identities SET vouches = TRUE WHERE user_id = $1`, []any{userID}},
-		{change.RemoveFactors || !before.HasSignIn() && u.HasSignIn(), `DELETE FROM factors WHERE user_id = $1`, []any{userID}},
+		{removesFactors, `DELETE FROM factors WHERE user_id = $1`, []any{userID}},
 		{change.RemovePasskeys, `DELETE FROM factors WHERE user_id = $1 AND kind = $2`, []any{userID, string(store.Passkey)}},
 	} {
 		if follows.does {
 			if _, err := tx.ExecContext(ctx, follows.statement, follows.args...); err != nil {
-				return false, err
+				return false, false, err
 			}
 		}
 	}
-	return ends, nil
+	return ends, strangers, nil
 }
 
 // isTwice reports whether a statement violated a unique index.

@@ -165,8 +165,9 @@ type UserStore interface {
 	AddUser(ctx context.Context, user *User, organisationDeclared bool, identities ...Identity) error
 	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and stores the result. If the change ends tokens, it also
 	// gives the user a new version and ends every family of the user and every family whose actor is the user. All of this is one step:
-	// no concurrent change of other members is lost. A first password deletes the factors of a user who could not sign in, as they may be
-	// those of a former holder of the address. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
+	// no concurrent change of other members is lost. If a user who could not sign in gets a password, factors and personal access tokens of
+	// before are deleted, as they may be another person's. A NewHolder of a user whose address is Unvouched is Apart, and ends the personal
+	// access tokens; if factors are left, the address stays Unvouched. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
 	// recorded. It returns ErrNotFound when the user does not exist, or the new organisation is neither stored nor declared, and
 	// ErrEmailTaken when another user has the address. It returns an error of Edit unchanged.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)
@@ -200,13 +201,15 @@ type UserChange struct {
 	OrganisationDeclared bool
 	// VerifiesEmail records that an operator, and every identity of the user, vouches for the address that the user has after Edit.
 	VerifiesEmail bool
-	// UnlinkIdentities unlinks all identities from the user, removes what their providers said about the user, and ends the personal
-	// access tokens. The user is then not External.
+	// UnlinkIdentities unlinks all identities from the user, removes what their providers said about the user, and ends what a person who
+	// came by one of them may have added: factors and personal access tokens. The user is then not External.
 	UnlinkIdentities bool
 	// KeepIdentities records that all identities of the user belong to one person. It sets their LinkedAt to the time of the change.
 	KeepIdentities bool
 	// RemoveFactors deletes all factors of the user, and RemovePasskeys the passkeys.
 	RemoveFactors, RemovePasskeys bool
+	// NewHolder says that the change gives the user to a person who has not signed in as the user, by a link or a password of an operator.
+	NewHolder bool
 }
 
 // MergeUser returns the change that merges a patch. It keeps tokens if the patch changes only what applications learn about the user.
@@ -233,6 +236,9 @@ func (c UserChange) Apply(u *User) (endsTokens bool, err error) {
 	}
 	if c.VerifiesEmail {
 		u.EmailVerifiedBy = VerifiedByOperator
+	}
+	if c.NewHolder && before.EmailVerifiedBy == Unvouched {
+		u.Apart = true
 	}
 	if u.Profile.IsZero() {
 		u.Profile = nil

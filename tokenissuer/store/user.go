@@ -67,6 +67,9 @@ type User struct {
 	PasswordHash oauth.Secret `json:"-"`
 	// External reports whether the user has an identity; see IdentityStore.
 	External bool `json:"-"`
+	// Apart reports that a person has got a password or linked an identity here while Email was Unvouched. The one who has the id at the source
+	// of an import may be another person.
+	Apart bool `json:"-"`
 	// Service marks a service account. It has neither a password nor identities, and acts through the personal access tokens that an
 	// operator creates for it.
 	Service bool `json:"-"`

@@ -201,20 +201,54 @@ var factorChecks = []check{
 		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
 		same(t, factorIDs(t, s.Factors, "declared"), []string{"d1"})
 	}},
-	// The first password of a user whose identities were unlinked → the factors of before are gone; that of one who has an identity → they stay.
-	{name: "W84AFirstPasswordRemovesFormerFactors", test: func(t *testing.T, s store.Store) {
-		for id, unlinked := range map[string]bool{"ada": true, "bob": false} {
-			u := with(user(id), func(u *store.User) { u.PasswordHash = oauth.Secret{} })
+	// The first password of a user whose identities were unlinked, an unlinking by an operator → the factors and personal access tokens of before
+	// are gone; a new holder of an unvouched address → the tokens are, the user is apart, and the address is verified unless a factor is left; a new
+	// holder of a verified address, or a password of the same person → all stay.
+	{name: "W84WhatANewHolderFinds", test: func(t *testing.T, s store.Store) {
+		password := func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") }
+		mailed := func(u *store.User) error {
+			password(u)
+			u.EmailVerifiedBy = store.VerifiedByMail
+			return nil
+		}
+		unlink := store.UserChange{UnlinkIdentities: true}
+		for id, c := range map[string]struct {
+			password, noFactor bool
+			by                 string
+			changes            []store.UserChange
+			factors, tokens    int
+			apart              bool
+			byThen             string
+		}{
+			"unlinked":            {true, false, store.VerifiedByOperator, []store.UserChange{unlink}, 0, 0, false, store.VerifiedByOperator},
+			"the first password":  {false, false, "", []store.UserChange{unlink, edit(password)}, 0, 0, false, ""},
+			"beside an identity":  {false, false, "", []store.UserChange{edit(password)}, 1, 1, false, ""},
+			"by mail":             {true, true, store.Unvouched, []store.UserChange{{NewHolder: true, Edit: mailed}}, 0, 0, true, store.VerifiedByMail},
+			"by mail, a factor":   {true, false, store.Unvouched, []store.UserChange{{NewHolder: true, Edit: mailed}}, 1, 0, true, store.Unvouched},
+			"recovered":           {true, false, store.Unvouched, []store.UserChange{{NewHolder: true, RemoveFactors: true, Edit: mailed}}, 0, 0, true, store.VerifiedByMail},
+			"of a proved address": {true, false, store.VerifiedByMail, []store.UserChange{{NewHolder: true, Edit: mailed}}, 1, 1, false, store.VerifiedByMail},
+			"the same person":     {true, false, store.Unvouched, []store.UserChange{edit(password)}, 1, 1, false, store.Unvouched},
+		} {
+			u := with(user(id), func(u *store.User) {
+				if u.EmailVerifiedBy = c.by; !c.password {
+					u.PasswordHash = oauth.Secret{}
+				}
+			})
 			must(t, s.Users.AddUser(t.Context(), u, true, store.Identity{Provider: "corp", Subject: id, UserID: id}))
-			f := passkey("key of "+id, id)
-			f.DeclaredEmail = ""
-			must(t, s.Factors.AddFactor(t.Context(), f, readUser(t, s.Users, id).Version))
-			if unlinked {
-				ok(s.Users.ChangeUser(t.Context(), id, store.UserChange{UnlinkIdentities: true}, theEnd))(t)
+			version := readUser(t, s.Users, id).Version
+			if !c.noFactor {
+				f := passkey("key of "+id, id)
+				f.DeclaredEmail = ""
+				must(t, s.Factors.AddFactor(t.Context(), f, version))
 			}
-			wantSize(t, factorIDs(t, s.Factors, id), 1)
-			ok(s.Users.ChangeUser(t.Context(), id, edit(func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") }), theEnd))(t)
-			wantSize(t, factorIDs(t, s.Factors, id), map[bool]int{true: 0, false: 1}[unlinked])
+			must(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken(id, id), version))
+			for _, change := range c.changes {
+				ok(s.Users.ChangeUser(t.Context(), id, change, theEnd))(t)
+			}
+			after := readUser(t, s.Users, id)
+			if factors, tokens := len(factorIDs(t, s.Factors, id)), len(tokensOf(t, s.PersonalTokens, id)); factors != c.factors || tokens != c.tokens || after.Apart != c.apart || after.EmailVerifiedBy != c.byThen {
+				t.Errorf("%s: %d factors, %d tokens, apart %t, verified by %q", id, factors, tokens, after.Apart, after.EmailVerifiedBy)
+			}
 		}
 	}},
 	// A change that removes the factors, beside factors that are added → whichever order they take, the user has none in the end.

@@ -213,6 +213,24 @@ var importChecks = []check{
 	}},
 	// A user and a client of a source are added with what it said → it reads back with the time at which they were added, by source and kind,
 	// also after they were removed; who cannot be added → nothing is kept.
+	// A token of the source for a user to whom another person may have come, by a link or an account while the address was unvouched → not imported;
+	// for one whose address was verified → it is.
+	{name: "DK49TokensOfAnotherPerson", test: func(t *testing.T, s store.Store) {
+		for id, c := range map[string]struct {
+			by    string
+			comes func(id string)
+			want  store.Outcome
+		}{
+			"by a link":     {store.Unvouched, func(id string) { ok(s.Users.ChangeUser(t.Context(), id, store.UserChange{NewHolder: true}, theEnd))(t) }, store.UserChanged},
+			"by an account": {store.Unvouched, func(id string) { must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", id, id))) }, store.UserChanged},
+			"proved":        {store.VerifiedByOperator, func(id string) { must(t, s.Identities.LinkIdentity(t.Context(), identity("corp", id, id))) }, store.Done},
+			"not at all":    {store.Unvouched, func(string) {}, store.Done},
+		} {
+			addImported(t, s, with(user(id), func(u *store.User) { u.EmailVerifiedBy = c.by }))
+			c.comes(id)
+			wantOutcomes(t, importAll(t, s, store.ImportBatch{After: id, Upto: id + "~", Tokens: []store.NewImport{imported(id+" 1", id)}}), 0, c.want)
+		}
+	}},
 	{name: "DK26WhatASourceSaid", test: func(t *testing.T, s store.Store) {
 		ada, portal := addImported(t, s, user("ada")), client("portal")
 		must(t, s.Imports.AddImportedClient(t.Context(), "doorkeeper", "of portal", portal))

@@ -1,3 +1,7 @@
+-- apart: a person has come to the user by an address for which no one had vouched. The person with the id at the source of an import may be
+-- another one.
+ALTER TABLE users ADD COLUMN apart BOOLEAN NOT NULL DEFAULT FALSE;
+
 -- Factors of users besides passwords. The user may be one that the configuration declares, so it references nothing; declared_email is then
 -- the address that it gave the user when the factor was added. data depends on the kind: a sealed secret, digests, or a public key.
 CREATE TABLE factors (
