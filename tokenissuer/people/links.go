@@ -107,14 +107,13 @@ func (l *Links) Recover(ctx context.Context, user *store.User, mails bool) (Made
 	if err != nil {
 		return MadeLink{}, err
 	}
-	// Now without a way to sign in, a thief cannot add anything to what this ends.
-	if err := l.Users.RevokeUser(ctx, user.ID); err != nil {
-		return MadeLink{}, err
-	}
 	for _, f := range factors {
 		if f.Kind == store.Passkey {
 			l.Users.Post.Notify(ctx, user, mail.FactorRemoved, f.Name)
 		}
+	}
+	if err := l.Users.RevokeUser(ctx, user.ID); err != nil { // a thief, who cannot sign in any more, adds nothing to what this ends
+		return MadeLink{}, err
 	}
 	if user, err = l.Users.User(ctx, user.ID); err != nil { // in its new version
 		return MadeLink{}, err
