@@ -22,12 +22,13 @@ type deviceScene struct {
 	clock  *testClock
 }
 
-func startDevices(t *testing.T) *deviceScene {
+// startDevices serves devices, changed by the pairs of old and new text.
+func startDevices(t *testing.T, changes ...string) *deviceScene {
 	t.Helper()
 	const before = "scope orders.read \"Read orders\" {"
 	secret := strings.Repeat("s", 43)
 	clock := setClock(t)
-	return &deviceScene{startGatehouse(t, openIDSite(before, `client tv {
+	return &deviceScene{startGatehouse(t, openIDSite(append(changes, before, `client tv {
 			name "Acme television"
 			type public
 			grants urn:ietf:params:oauth:grant-type:device_code refresh_token
@@ -38,7 +39,7 @@ func startDevices(t *testing.T) *deviceScene {
 			grants urn:ietf:params:oauth:grant-type:device_code
 			scopes public
 		}
-		`+before)), secret, clock}
+		`+before)...)), secret, clock}
 }
 
 // wait advances the clock.
@@ -193,6 +194,52 @@ func TestD22ForgedForms(t *testing.T) {
 	}
 	if p := s.poll(d); p.status != http.StatusOK {
 		t.Errorf("the device got %d %s", p.status, p.body)
+	}
+}
+
+// TestD26ADevicesRequestStaysInItsBrowser: a provider's answer or a sign-in form of the browser in which a device's code was entered, sent by
+// another browser, signed in or not → the page for codes, with none filled in, and nothing is decided; in its own browser it goes on.
+func TestD26ADevicesRequestStaysInItsBrowser(t *testing.T) {
+	corp := newLyingProvider(t)
+	s := startDevices(t, "store memory", "store memory\nsign_in {\n"+atProvider("corp", corp, "link verified_email")+"\n}")
+	d, own := s.begin("tv", "public"), s.browser()
+	consent := own.enters(t, "/oauth/device", d.UserCode)
+	another := own.visits(hrefIn(t, consent, "switch=1"))
+	action, form := formIn(t, another)
+	answer := corp.follow(own.chooses(t, another, "corp").header.Get("Location"))
+	signedIn := func() *browser {
+		t.Helper()
+		b := s.browser()
+		b.follow(b.signIn(b.open("/oauth/login"), "grace@acme.example", peoplePassword))
+		return b
+	}
+	for name, try := range map[string]func() page{
+		"a provider's answer, signed in": func() page { return signedIn().visits(answer) },
+		"a provider's answer": func() page {
+			b := s.browser()
+			return b.follow(b.signIn(b.visits(answer), "grace@acme.example", peoplePassword))
+		},
+		"a sign-in form, signed in": func() page {
+			b := signedIn()
+			return b.follow(b.send(action, form))
+		},
+		"a sign-in form": func() page {
+			b := s.browser()
+			return b.follow(b.signIn(b.send(action, form), "grace@acme.example", peoplePassword))
+		},
+	} {
+		p := try()
+		_, fields := formIn(t, p)
+		if typed, asked := fields["user_code"]; p.status != http.StatusOK || !asked || typed[0] != "" {
+			t.Errorf("%s: %d, the form has %v", name, p.status, fields)
+		}
+	}
+	s.wait(5 * time.Second)
+	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
+		t.Errorf("the device got %s", p.body)
+	}
+	if p := own.decide(own.visits(answer), "allow"); p.status != http.StatusOK || !strings.Contains(p.body, "You can close this page.") {
+		t.Errorf("in its own browser: %d %s", p.status, p.body)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 
 // Several tabs opened at a browser's first visit each get a secret of the browser, and the browser keeps one of them. The forms and states
 // of the other tabs then belong to an unknown browser. Their content is ignored, but the pending request continues as if the tab had been
-// opened now.
+// opened now. That of a device does not: its code is entered in each browser, or a link could hand over what a person is asked to allow.
 
-// reopened returns the pending step of any browser, bound to the browser of the visit.
+// reopened returns the pending step of any browser, bound to the browser of the visit. For the request of a device, that is the page for
+// devices, without a code.
 func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Secret) (p pending, err error) {
 	if sealed.IsEmpty() {
 		return p, nil
@@ -26,6 +27,9 @@ func (h *authorizationPages) reopened(r *http.Request, v visit, sealed oauth.Sec
 	request, client, target, err := h.authorizations.ReopenRequest(r.Context(), sealed)
 	if err != nil {
 		return pending{}, err
+	}
+	if request.Device != nil {
+		return toPage(afterSignIn("")), nil
 	}
 	p.request, p.client, p.target = &request, client, target
 	p.sealed, err = h.authorizations.SealRequest(p.request, v.browser)

@@ -39,16 +39,13 @@ func (az *Authorizations) OpenRequest(ctx context.Context, pending, browser oaut
 }
 
 // ReopenRequest is like OpenRequest for any browser. It returns an undecided request with the current time, equivalent to a link with the
-// same parameters.
+// same parameters. The request of a device has lost its device by that.
 func (az *Authorizations) ReopenRequest(ctx context.Context, pending oauth.Secret) (AuthorizationRequest, *store.Client, RedirectTarget, error) {
 	s, err := keys.Unwrap[requestUnderSeal](az.Families.Master.Requests, "", pending, az.Families.Now())
 	if err != nil {
 		return AuthorizationRequest{}, nil, RedirectTarget{}, keys.ErrUnwrapped
 	}
-	if s.Device == nil {
-		s.ID = ""
-	}
-	s.At = az.Families.Now().Truncate(time.Microsecond)
+	s.ID, s.At = "", az.Families.Now().Truncate(time.Microsecond)
 	return az.resolve(ctx, s.AuthorizationRequest)
 }
 

@@ -419,3 +419,21 @@ func TestD16NoCredentialIsStored(t *testing.T) {
 		t.Error("another issuer's digest is the same")
 	}
 }
+
+// TestD17AReopenedRequestIsOfNoDevice: the sealed request of a device, opened for any browser and approved there → the device stays undecided.
+func TestD17AReopenedRequestIsOfNoDevice(t *testing.T) {
+	f := newFlow(t)
+	d := f.begin("tv", "public")
+	r, browser := f.found(d), signin.NewBrowser()
+	sealed, err := f.SealRequest(&r, signin.NewBrowser())
+	f.must(err)
+	reopened, _, _, err := f.ReopenRequest(t.Context(), sealed)
+	f.must(err)
+	sealed, err = f.SealRequest(&reopened, browser)
+	f.must(err)
+	reopened, client, _, err := f.OpenRequest(t.Context(), sealed, browser)
+	f.must(err)
+	_, _ = f.Approve(t.Context(), &reopened, client, f.session("ada"), reopened.Scopes)
+	_, err = f.poll(f.Server, "tv", d)
+	wantReason(t, err, oauth.AuthorizationPending, "device_undecided")
+}
