@@ -48,7 +48,8 @@ var errNoPasswords = store.InvalidInput(errors.New("people sign in without passw
 var ErrInvitedExists = store.InvalidInput(errors.New("the user exists: change it with `caddy oauth user update`, and invite it without further members"))
 
 // inviteUser makes a link with which a user sets the first password. It is mailed if there is mail. The member user of the request is the
-// user's id or address. If no user has the address, the user is added first, with the other members.
+// user's id or address. If no user has the address, the user is added first, with the other members, unless the request names the version of
+// one who exists.
 func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 	var name string
 	if err := p.Take("user", &name); err != nil {
@@ -58,7 +59,7 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 		return 0, nil, errNoPasswords
 	}
 	user, err := t.Registry.People.UserNamed(r.Context(), name)
-	if errors.Is(err, store.ErrNotFound) && strings.Contains(name, "@") {
+	if errors.Is(err, store.ErrNotFound) && strings.Contains(name, "@") && r.Header.Get("If-Match") == "" {
 		for _, member := range []string{"password", "password_hash", "service", "email"} {
 			if p.Has(member) {
 				return 0, nil, malformed(fmt.Errorf("an invitation has no %s", member))
@@ -71,8 +72,10 @@ func inviteUser(t *Target, r *http.Request, p store.Patch) (int, any, error) {
 			return 0, nil, malformed(err)
 		}
 		user, err = t.addUser(r, p)
-	} else if err == nil && len(p) > 0 {
-		err = ErrInvitedExists
+	} else if err == nil {
+		if err = checkVersion(r, versionOfUser(user)); err == nil && len(p) > 0 {
+			err = ErrInvitedExists
+		}
 	}
 	if err != nil {
 		return 0, nil, err

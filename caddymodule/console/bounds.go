@@ -69,20 +69,23 @@ func (o *operator) mayDoToSelf(ctx context.Context, a admin.Ask) error {
 // and what is verified. A new person has the address to which the invitation is mailed.
 var ownMembers = []string{"user", "name", "role", "given_name", "family_name", "locale", "zoneinfo", "picture", "phone_number", "address"}
 
-// bind restricts what an operator of one organisation asks to that organisation, or refuses it.
+// bind restricts what an operator of one organisation asks to that organisation, or refuses it. The request then names the user who was
+// found, by the id: when it is carried out, the address may be another user's, or free.
 func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 	switch a.Route {
 	case admin.ListUsers:
 		a.Query = with(a.Query, "organisation", o.user.Organisation)
 		return nil
 	case admin.ShowUser, admin.UserSessions, admin.ListFactors:
-		_, err := o.colleague(ctx, a.IDs[0])
+		user, _, err := o.colleague(ctx, a.IDs[0])
+		a.IDs = slices.Concat([]string{user.ID}, a.IDs[1:])
 		return err
 	case admin.ListSessions, admin.ListAudit, admin.ExportAudit:
 		if a.Query.Get("user") == "" {
 			return errForbidden
 		}
-		_, err := o.colleague(ctx, a.Query.Get("user"))
+		user, _, err := o.colleague(ctx, a.Query.Get("user"))
+		a.Query = with(a.Query, "user", user.ID)
 		return err
 	case admin.ShowAudit:
 		return o.colleaguesEvent(ctx, *a)
@@ -92,7 +95,9 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 		if a.Query.Get("client") != "" {
 			return errForbidden
 		}
-		return o.managed(ctx, a.Query.Get("user"))
+		user, _, err := o.managed(ctx, a.Query.Get("user"))
+		a.Query = with(a.Query, "user", user.ID)
+		return err
 	case admin.AddUser: // where people have passwords here, they are invited: only a letter proves the address
 		if o.Target.Registry.Links != nil {
 			return errForbidden
@@ -105,7 +110,7 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 		if !is || !o.mayset(changes) {
 			return errForbidden
 		}
-		return o.managed(ctx, a.IDs[0])
+		return o.bindChange(ctx, a)
 	case admin.RecoverUser:
 		if asked, is := a.Body.(map[string]bool); !is || !asked["mail"] {
 			return errForbidden
@@ -113,20 +118,27 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 		if !o.mails() {
 			return errNoLetter
 		}
-		return o.managed(ctx, a.IDs[0])
+		return o.bindChange(ctx, a)
 	case admin.RemoveUser, admin.DisableUser, admin.LockUser, admin.EnableUser, admin.RemoveFactors, admin.RemoveFactor:
-		return o.managed(ctx, a.IDs[0])
+		return o.bindChange(ctx, a)
 	}
 	return errForbidden
 }
 
-// colleague returns a user of the operator's organisation. The id may be an address.
-func (o *operator) colleague(ctx context.Context, id string) (admin.User, error) {
-	user, _, err := admin.ReadAs[admin.User](ctx, o.Operator, admin.Ask{Route: admin.ShowUser, IDs: []string{id}})
+// bindChange allows to change a user whom the operator manages.
+func (o *operator) bindChange(ctx context.Context, a *admin.Ask) error {
+	user, _, err := o.managed(ctx, a.IDs[0])
+	a.IDs = slices.Concat([]string{user.ID}, a.IDs[1:])
+	return err
+}
+
+// colleague returns a user of the operator's organisation, with the version. The name is the id or the address.
+func (o *operator) colleague(ctx context.Context, name string) (admin.User, string, error) {
+	user, answer, err := admin.ReadAs[admin.User](ctx, o.Operator, admin.Ask{Route: admin.ShowUser, IDs: []string{name}})
 	if err == nil && user.Organisation != o.user.Organisation {
 		err = errNoUser
 	}
-	return user, err
+	return user, answer.Version, err
 }
 
 // colleaguesEvent refuses to show an event of the audit log that is about no user of the operator's organisation.
@@ -136,7 +148,7 @@ func (o *operator) colleaguesEvent(ctx context.Context, a admin.Ask) error {
 		return err
 	}
 	l := lineOf(&event)
-	_, err = o.colleague(ctx, l.take("subject"))
+	_, _, err = o.colleague(ctx, l.take("subject"))
 	return err
 }
 
@@ -146,14 +158,13 @@ func (o *operator) mails() bool {
 	return links != nil && links.Mails()
 }
 
-// managed refuses to change a service account, a user who is none of the operator's organisation, and one whose role the operator's does not
-// manage.
-func (o *operator) managed(ctx context.Context, id string) error {
-	user, err := o.colleague(ctx, id)
+// managed is like colleague. It refuses a service account, and a user whose role the operator's does not manage.
+func (o *operator) managed(ctx context.Context, name string) (admin.User, string, error) {
+	user, version, err := o.colleague(ctx, name)
 	if err == nil && (user.Service || !o.manages(user.Role)) {
 		err = errForbidden
 	}
-	return err
+	return user, version, err
 }
 
 // managedSession refuses to end a session of a user whom the operator does not manage.
@@ -165,7 +176,8 @@ func (o *operator) managedSession(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return o.managed(ctx, user.ID)
+	_, _, err = o.managed(ctx, user.ID)
+	return err
 }
 
 // ownerOf returns the user of a session that is alive, or nil.
@@ -239,10 +251,11 @@ func (o *operator) bindInvitation(ctx context.Context, a *admin.Ask) error {
 	if !o.mails() {
 		return errNoLetter
 	}
-	err := o.managed(ctx, name)
+	user, version, err := o.managed(ctx, name)
 	var refused *admin.Refusal
 	switch {
-	case err == nil && len(p) == 1:
+	case err == nil && len(p) == 1: // the version keeps the request from adding a user, should this one be removed first
+		a.Body, a.Version = store.Patch{"user": jsonText(user.ID)}, version
 		return nil
 	case errors.As(err, &refused) && refused.Status == http.StatusNotFound && len(p) > 1:
 		return o.bindNew(a, true)
