@@ -46,6 +46,9 @@ func listFactors(t *Target, r *http.Request) (int, any, error) {
 // removeFactors removes one factor of a user, or all. Sessions go on: an operator who doubts them ends them too.
 func removeFactors(t *Target, r *http.Request) (int, any, error) {
 	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
+	if err == nil {
+		err = checkVersion(r, versionOfUser(user))
+	}
 	if err != nil {
 		return 0, nil, err
 	}

@@ -345,9 +345,13 @@ func setStatus(status store.UserStatus, what string) handler {
 	})
 }
 
-// changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well.
+// changeUser changes the user whom the path names, by the id or the e-mail address, and records a change that went well. It compares the version
+// before the change, not in its step.
 func (t *Target) changeUser(r *http.Request, what string, change func(context.Context, string) error, details ...zap.Field) (int, any, error) {
 	user, err := t.Registry.People.UserNamed(r.Context(), r.PathValue("id"))
+	if err == nil {
+		err = checkVersion(r, versionOfUser(user))
+	}
 	if err == nil {
 		err = change(r.Context(), user.ID)
 	}

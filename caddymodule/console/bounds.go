@@ -42,6 +42,7 @@ var (
 	errNoStore   = &admin.Refusal{Status: http.StatusServiceUnavailable, Err: errors.New("the store cannot be reached")}
 	errNoUser    = &admin.Refusal{Status: http.StatusNotFound, Err: errors.New("there is no such user")}
 	errNoLetter  = &admin.Refusal{Status: http.StatusForbidden, Err: errors.New("links for people of your organisation go to them by mail, and no mail is sent here: ask an operator of everything")}
+	errChanged   = &admin.Refusal{Status: http.StatusPreconditionFailed, Err: errors.New("it has changed since you read it: read it again, and decide anew")}
 	errSelf      = &admin.Refusal{Status: http.StatusConflict, Err: errors.New("you cannot do this to yourself: ask another operator, or use `caddy oauth user`")}
 )
 
@@ -125,10 +126,14 @@ func (o *operator) bind(ctx context.Context, a *admin.Ask) error {
 	return errForbidden
 }
 
-// bindChange allows to change a user whom the operator manages.
+// bindChange allows to change a user whom the operator manages, and only as that user is now: one who is moved or gets another role before the
+// change is made is not changed.
 func (o *operator) bindChange(ctx context.Context, a *admin.Ask) error {
-	user, _, err := o.managed(ctx, a.IDs[0])
-	a.IDs = slices.Concat([]string{user.ID}, a.IDs[1:])
+	user, version, err := o.managed(ctx, a.IDs[0])
+	if err == nil && a.Version != "" && a.Version != version {
+		err = errChanged
+	}
+	a.IDs, a.Version = slices.Concat([]string{user.ID}, a.IDs[1:]), version
 	return err
 }
 

@@ -88,7 +88,7 @@ func ownerAmong(t *testing.T, then func(store.Store)) (*operator, store.Store) {
 }
 
 // TestO82ARequestIsBoundToWhoWasChecked: what an operator of one organisation asks about a colleague by the address, in any spelling → it is asked
-// about the id that was found.
+// about the id that was found, and a change about that user's version; another version in the form → 412.
 func TestO82ARequestIsBoundToWhoWasChecked(t *testing.T) {
 	const address = "ADA@acme.example"
 	byPath, byQuery := []string{address, "f"}, url.Values{"user": {address}}
@@ -113,6 +113,18 @@ func TestO82ARequestIsBoundToWhoWasChecked(t *testing.T) {
 		if len(bound.IDs) != len(ask.IDs) || byPath[0] != address || byQuery.Get("user") != address {
 			t.Errorf("%s: %v of %v", ask.Route, bound.IDs, ask.IDs)
 		}
+		if ask.Route == admin.UpdateUser {
+			if bound.Version == "" {
+				t.Error("without a version")
+			}
+			for _, version := range []string{"*", `"another"`} {
+				asked := ask
+				asked.Version = version
+				if _, err := o.ask(t.Context(), asked); statusOf(err) != http.StatusPreconditionFailed {
+					t.Errorf("version %s: %v", version, err)
+				}
+			}
+		}
 	}
 }
 
@@ -125,34 +137,45 @@ func statusOf(err error) int {
 	return 0
 }
 
-// TestO83AnInvitationOfAColleagueAddsNoUser: a user is removed, or gets another address, after the operator's rights were checked and before the
-// invitation is made → 404 or 412, and no user is added.
-func TestO83AnInvitationOfAColleagueAddsNoUser(t *testing.T) {
+// TestO83AColleagueWhoLeavesBeforeTheChange: a user is removed, moved to another organisation, given a role above, or gets another address after the
+// operator's rights were checked and before the change is made → 404 or 412, the user stays as is, and none is added.
+func TestO83AColleagueWhoLeavesBeforeTheChange(t *testing.T) {
 	end := store.Ending{At: time.Unix(1_800_000_000, 0).UTC(), Until: time.Unix(1_900_000_000, 0).UTC()}
+	edits := func(edit func(*store.User)) func(store.Store, string) error {
+		return func(st store.Store, id string) error {
+			_, err := st.Users.ChangeUser(context.Background(), id, store.UserChange{Edit: func(u *store.User) error { edit(u); return nil }}, end)
+			return err
+		}
+	}
 	for change, leave := range map[string]func(st store.Store, id string) error{
 		"removed": func(st store.Store, id string) error {
 			_, err := st.Users.RemoveUser(context.Background(), id, end)
 			return err
 		},
-		"another address": func(st store.Store, id string) error {
-			_, err := st.Users.ChangeUser(context.Background(), id, store.UserChange{Edit: func(u *store.User) error { u.Email = "new@acme.example"; return nil }}, end)
-			return err
-		},
+		"moved": edits(func(u *store.User) { u.Organisation = "other" }), "raised": edits(func(u *store.User) { u.Role = "operator" }),
+		"another address": edits(func(u *store.User) { u.Email = "new@acme.example" }),
 	} {
 		for name, id := range map[string]string{"u-ada": "u-ada", "ada@acme.example": "u-ada", "bob@old.example": "bob@old.example", "bob@acme.example": "bob@old.example"} {
-			before := ""
-			o, st := ownerAmong(t, func(st store.Store) {
-				if err := leave(st, id); err != nil {
-					t.Fatal(err)
+			ids := []string{name, "f"}
+			for _, ask := range []admin.Ask{
+				{Route: admin.InviteUser, Body: store.Patch{"user": []byte(`"` + name + `"`)}}, {Route: admin.UpdateUser, IDs: ids, Body: store.Patch{"name": []byte(`"x"`)}},
+				{Route: admin.RecoverUser, IDs: ids, Body: map[string]bool{"mail": true}}, {Route: admin.RemoveUser, IDs: ids}, {Route: admin.DisableUser, IDs: ids},
+				{Route: admin.LockUser, IDs: ids}, {Route: admin.EnableUser, IDs: ids}, {Route: admin.RemoveFactors, IDs: ids}, {Route: admin.RemoveFactor, IDs: ids},
+			} {
+				before := ""
+				o, st := ownerAmong(t, func(st store.Store) {
+					if err := leave(st, id); err != nil {
+						t.Fatal(err)
+					}
+					before = everything(t, st)
+				})
+				_, err := o.ask(t.Context(), ask)
+				if status := statusOf(err); status != http.StatusNotFound && status != http.StatusPreconditionFailed {
+					t.Errorf("%s, %s of %s: %v", change, ask.Route, name, err)
 				}
-				before = everything(t, st)
-			})
-			_, err := o.ask(t.Context(), admin.Ask{Route: admin.InviteUser, Body: store.Patch{"user": []byte(`"` + name + `"`)}})
-			if status := statusOf(err); status != http.StatusNotFound && status != http.StatusPreconditionFailed {
-				t.Errorf("%s, %s: %v", change, name, err)
-			}
-			if now := everything(t, st); now != before || before == "" {
-				t.Errorf("%s, %s:\n%s\nwas\n%s", change, name, now, before)
+				if now := everything(t, st); now != before || before == "" {
+					t.Errorf("%s, %s of %s:\n%s\nwas\n%s", change, ask.Route, name, now, before)
+				}
 			}
 		}
 	}
