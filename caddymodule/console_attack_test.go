@@ -552,6 +552,32 @@ func TestO75AReloadMakesNoSecretAnew(t *testing.T) {
 	}
 }
 
+// TestO66PeopleOfOtherIssuersAreNoColleagues: a refused token of a trusted issuer that names a person by the id of a member of the organisation → her
+// operator finds the event neither under the member nor by its id; an operator of everything finds it, and not under the member.
+func TestO66PeopleOfOtherIssuersAreNoColleagues(t *testing.T) {
+	p := startProvider(t)
+	s := startConsole(t, "\tadmin ADMIN\n", "\tadmin ADMIN\n\tstorage file_system DIR/storage\n", "ROUTES", gated("/corp/*", "issuer self corp", "require group writers"),
+		"store memory", "store memory\n\t\ttrust corp "+p.url+" {\n\t\t\taudience http://auth.localhost:TCPPORT\n\t\t\tallow_private_network\n\t\t}")
+	f := *p.signer()
+	f.audience = s.origin("auth")
+	shown := f.user("u-ada", "acme", "member")
+	eventually(t, "the gate knows the issuer's keys", func() bool {
+		status, _, _ := s.raw("GET /corp/secret-plans HTTP/1.1\nHost: " + strings.TrimPrefix(s.origin("app"), "http://") + "\n" + bearer(shown) + "\n\n")
+		return status == http.StatusForbidden
+	})
+	olga, owen := s.operator(t, "olga@acme.example"), s.operator(t, "owen@acme.example")
+	why := linkIn(t, s.eventuallyOn(olga, "/audit?reason=group_missing", "/corp/secret-plans"), "/oauth/admin/gate/why")
+	s.opens(olga, http.StatusOK, why)
+	s.opens(owen, http.StatusNotFound, why)
+	for _, v := range []*visitorOfHosts{olga, owen} {
+		for _, path := range []string{"/audit?user=u-ada", "/audit?user=ada%40acme.example&reason=group_missing", "/audit/export?user=u-ada", "/gate/refusals?user=u-ada"} {
+			if body := s.opens(v, http.StatusOK, path); strings.Contains(body, "secret-plans") {
+				t.Errorf("%s: %.3000s", path, body)
+			}
+		}
+	}
+}
+
 // TestO71WhoIsManagedByNoRole: a service account and a person without a role, in the organisation of an operator → neither changed nor recovered.
 func TestO71WhoIsManagedByNoRole(t *testing.T) {
 	s := startConsole(t)

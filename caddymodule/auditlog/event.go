@@ -32,8 +32,12 @@ func eventOf(entry zapcore.Entry, fields []zapcore.Field) store.AuditEvent {
 		text, _ := line.Fields[name].(string)
 		return Bounded(text)
 	}
+	user := column("subject")
+	if _, ofOthers := line.Fields["trust"]; ofOthers {
+		user = "" // the ids of another issuer's people may be those of ours
+	}
 	return store.AuditEvent{
-		Event: Bounded(entry.Message), UserID: column("subject"), ClientID: column("client_id"), Reason: column("reason"), Host: column("host"),
+		Event: Bounded(entry.Message), UserID: user, ClientID: column("client_id"), Reason: column("reason"), Host: column("host"),
 		Data: encoded(line.Fields),
 	}
 }
@@ -72,7 +76,7 @@ func encoded(line map[string]any) string {
 		line["truncated"] = true
 	}
 	short := map[string]any{"truncated": true}
-	for _, name := range []string{"level", "msg", "subject", "client_id", "reason", "host", "address", "by"} {
+	for _, name := range []string{"level", "msg", "trust", "subject", "client_id", "reason", "host", "address", "by"} {
 		if text, ok := line[name].(string); ok {
 			short[name] = cut(text, maxShort)
 		}

@@ -273,6 +273,22 @@ func TestX13WhatIsKept(t *testing.T) {
 	}
 }
 
+// TestX16PeopleOfOtherIssuers: a line about a token of a trusted issuer, of any length, whose subject is the id of a user of ours → kept with
+// its trust and its subject, and not as an event of the user.
+func TestX16PeopleOfOtherIssuers(t *testing.T) {
+	for _, members := range []int{0, 20, 1000} { // whole, with short texts, and without most members
+		fields := []zap.Field{zap.String("issuer", "https://corp.example"), zap.String("trust", "corp"), zap.String("subject", "u-ada")}
+		for n := range members {
+			fields = append(fields, zap.String(fmt.Sprint("member", n), strings.Repeat("x", maxText)))
+		}
+		e := eventOf(zapcore.Entry{Message: "request refused at the gate"}, fields)
+		var line map[string]any
+		if err := json.Unmarshal([]byte(e.Data), &line); err != nil || e.UserID != "" || line["trust"] != "corp" || line["subject"] != "u-ada" || len(e.Data) > maxLine {
+			t.Errorf("%d members: %v, of user %q: %.300s", members, err, e.UserID, e.Data)
+		}
+	}
+}
+
 // hostile is a field whose text panics.
 type hostile struct{}
 

@@ -153,6 +153,9 @@ func (o *operator) colleaguesEvent(ctx context.Context, a admin.Ask) error {
 		return err
 	}
 	l := lineOf(&event)
+	if l.rest["trust"] != "" { // another issuer's people may have the ids of ours
+		return errNoUser
+	}
 	_, _, err = o.colleague(ctx, l.take("subject"))
 	return err
 }
