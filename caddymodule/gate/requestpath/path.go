@@ -268,12 +268,17 @@ func decodeAgain(p string) string {
 	return b.String()
 }
 
-// MatchesExactly reports whether the path matches one of Caddy's `path` patterns as configured, without folding case:
-// /PUB/x must not be anonymous because of /pub/*. Only canonical paths match. Patterns with an escape or placeholder
-// never match, since they mean something else in Caddy and refusing is safe.
+// MatchesExactly reports whether the path is canonical and matches one of Caddy's `path` patterns as MatchesCase says.
 func MatchesExactly(patterns []string, u *url.URL) bool {
-	return Examine(u).Canonical && slices.ContainsFunc(patterns, func(pattern string) bool {
-		return !strings.ContainsAny(pattern, "%{") && matchesPattern(pattern, u.Path)
+	return Examine(u).Canonical && MatchesCase(patterns, u.Path)
+}
+
+// MatchesCase reports whether a decoded path matches one of Caddy's `path` patterns as configured, without folding case:
+// /PUB/x must not be anonymous because of /pub/*. Patterns with an escape or placeholder never match, since they mean
+// something else in Caddy and refusing is safe.
+func MatchesCase(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return !strings.ContainsAny(pattern, "%{") && matchesPattern(pattern, p)
 	})
 }
 

@@ -140,6 +140,42 @@ func TestG64G65RulesInEveryReading(t *testing.T) {
 	}
 }
 
+// TestG62ExcludedPathsKeepTheirCase: a path in another case than that which a rule's `not` excludes, at any depth and beside other matchers → the
+// rule holds; a path in the configured case in any reading, and the patterns of other matchers → as ever.
+func TestG62ExcludedPathsKeepTheirCase(t *testing.T) {
+	t.Parallel()
+	const guest = "/share/guest/x /share/guest/a%20b /share/guest/a%2fb /share/guest/X /share/%67uest/x /share/guest/x?a=/GUEST"
+	const others = " /share/GUEST/secret /SHARE/guest/x /share/Guest/x /share/%47uest/x /share/GUEST/a%2fb /share/guesT/x?a=/share/guest/x"
+	for matchers, wants := range map[string]struct{ spared, guarded string }{
+		`{"not":[{"path":["/share/guest/*"]}]}`:                                     {guest + " POST:/share/guest/x", "/ /share/x /share/guest /share/guest/ /share/GUEST%2fx POST:/share/GUEST/x" + others},
+		`{"not":[{"path":["/open/*"]},{"path":["/share/guest/*"]}]}`:                {guest + " /open/x", "/OPEN/x" + others},
+		`{"not":[{"path":["*/open/x*","/share/guest/*"]}]}`:                         {guest + " /a/open/x", "/a/OPEN/x" + others},
+		`{"not":[{"path":["/share/guest/*"],"method":["GET"]}]}`:                    {guest, "POST:/share/guest/x POST:/share/GUEST/x" + others},
+		`{"not":[{"path":["/share/guest/*"]},{"method":["OPTIONS"]}]}`:              {guest + " OPTIONS:/share/GUEST/x", others},
+		`{"path":["/share/*"],"not":[{"path":["/share/guest/*"]}]}`:                 {guest + " /x", others},
+		`{"path":["/other/*"]},{"not":[{"path":["/share/guest/*"]}]}`:               {guest, "/OTHER/x" + others},
+		`{"not":[{"not":[{"not":[{"path":["/share/guest/*"]}]}]}]}`:                 {guest, "/x" + others},
+		`{"not":[{"path":["/caf%C3%A9/*","/{http.request.method}/*","/plain/*"]}]}`: {"/plain/x", "/caf%C3%A9/x /GET/x /get/x"},
+		`{"not":[{"not":[{"path":["/share/guest/*"]}]}]}`:                           {"/x", guest + others},
+		`{"path":["/share/guest/*"]}`:                                               {"/x", guest + others},
+		`{"not":[{"path_regexp":{"pattern":"^/share/guest"}}]}`:                     {guest, others},
+		`{"not":[{"path_regexp":{"pattern":"(?i)^/share/guest"}}]}`:                 {guest + others, "/x"},
+		`{"not":[{"method":["GET"]}]}`:                                              {guest + others, "POST:/x"},
+	} {
+		r := requiring(t, `{"match":[`+matchers+`],"scopes":["trusted"]}`)
+		for reason, targets := range map[string]string{"": wants.spared, "scope_missing": wants.guarded} {
+			for target := range strings.FieldsSeq(targets) {
+				method, path, found := strings.Cut(target, ":/")
+				if !found {
+					method, path = "GET", strings.TrimPrefix(target, "/")
+				}
+				r.holds(t, method+" /"+path, scoped(t, "public"), reason)
+				r.holds(t, method+" /"+path, scoped(t, "trusted"), "")
+			}
+		}
+	}
+}
+
 // TestV10MethodInTheQuery: `_method=DELETE` in the query → the rules of every reading hold, also those that read the method through a
 // placeholder, which has the method of the request line.
 func TestV10MethodInTheQuery(t *testing.T) {

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,8 +48,9 @@ type Rule struct {
 	users      []string // Users, as they are compared
 	domains    []string // EmailDomains, as they are compared
 	matchers   caddyhttp.MatcherSets
-	readQuery  bool // a matcher may read the query
-	nameMethod bool // a matcher may read the method by a placeholder
+	exact      caddyhttp.MatcherSets // matchers, as appliesTo asks them: see exactly
+	readQuery  bool                  // a matcher may read the query
+	nameMethod bool                  // a matcher may read the method by a placeholder
 	expression *expression
 }
 
@@ -80,7 +82,11 @@ func (r *Rule) Provision(ctx caddy.Context) error {
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
 	r.nameMethod = slices.ContainsFunc(r.MatcherSets, mayNameMethod)
-	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", r.MatcherSets); err != nil || r.Expression == "" {
+	raw := r.MatcherSets // loading them drops it
+	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", raw); err != nil {
+		return err
+	}
+	if r.exact, err = exactly(raw, r.matchers, false); err != nil || r.Expression == "" {
 		return err
 	}
 	r.expression, err = newExpression(ctx, r.Expression, r.Source)
@@ -116,6 +122,46 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
+// exactly returns the matcher sets of a rule such that what a `not` excludes has a path that matches as configured. Caddy folds case, so
+// that `not path /pub/*` would spare /PUB/x, which is another file to many upstreams.
+func exactly(raw caddyhttp.RawMatcherSets, sets caddyhttp.MatcherSets, excluded bool) (exact caddyhttp.MatcherSets, err error) {
+	for i, set := range sets {
+		set = slices.Clone(set)
+		for n, matcher := range set {
+			not, ok := matcher.(*caddyhttp.MatchNot)
+			if !ok {
+				continue
+			}
+			var inner caddyhttp.RawMatcherSets
+			if err := json.Unmarshal(raw[i]["not"], &inner); err != nil {
+				return nil, err
+			}
+			within, err := exactly(inner, not.MatcherSets, !excluded)
+			if err != nil {
+				return nil, err
+			}
+			set[n] = &caddyhttp.MatchNot{MatcherSets: within}
+		}
+		if patterns := raw[i]["path"]; excluded && patterns != nil {
+			var matcher exactPath
+			if err := json.Unmarshal(patterns, &matcher); err != nil {
+				return nil, err
+			}
+			set = append(set, matcher)
+		}
+		exact = append(exact, set)
+	}
+	return exact, nil
+}
+
+// exactPath are path patterns that match with their case.
+type exactPath []string
+
+// MatchWithError implements caddyhttp.RequestMatcherWithError.
+func (m exactPath) MatchWithError(r *http.Request) (bool, error) {
+	return requestpath.MatchesCase(m, r.URL.Path), nil
+}
+
 // appliesTo reports whether the rule applies to the request in any of its readings; the first is the request itself. A rule applies
 // if a matcher fails, cannot parse the query, or may see another method than the query names.
 func (r *Rule) appliesTo(readings []*http.Request) bool {
@@ -124,7 +170,7 @@ func (r *Rule) appliesTo(readings []*http.Request) bool {
 		return true
 	}
 	for _, reading := range readings {
-		if match, err := matchReading(readings[0], reading, r.matchers.AnyMatchWithError); match || err != nil {
+		if match, err := matchReading(readings[0], reading, r.exact.AnyMatchWithError); match || err != nil {
 			return true
 		}
 	}
