@@ -131,6 +131,78 @@ func TestG66Hosts(t *testing.T) {
 	g.upstream.none(t)
 }
 
+// TestG66SpellingsOfAHostInARule: the host of a rule or of an `anonymous` that spares it, at a site that takes every host, with dots at its end, in
+// another case or with a port, in a Host, an absolute-form target and an `:authority` → the rule holds; percent-encoded, beyond ASCII, in
+// brackets or with two ports → 400; other hosts, addresses and no host pass.
+func TestG66SpellingsOfAHostInARule(t *testing.T) {
+	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "")+"\nhttp://:TCPPORT {\n\tlog\n\t@admin host admin.example m\u00fcller.example\n\t@others not host admin.example m\u00fcller.example\n"+
+		"\t@named expression \"{http.request.host} == 'admin.example'\"\n\t@unnamed expression \"{http.request.host} != 'admin.example'\"\n"+
+		gated("/open/*", "anonymous @others")+gated("/unnamed/*", "anonymous @unnamed")+gated("/lenient/*", "require @admin scope trusted", "paths lenient")+
+		gated("/named/*", "require @named scope trusted")+gated("/told/*", `require expression "{http.request.host} != 'admin.example'"`)+
+		gated("", "require @admin scope trusted")+"}\n")
+	public, trusted := g.server("public"), g.server("trusted")
+	with := func(target, host, token string) string {
+		lines := "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n"
+		if token != "" {
+			lines += bearer(token) + "\r\n"
+		}
+		return lines + "\r\n"
+	}
+	overH2 := func(host string) (int, string) {
+		status, _, body := g.h2(t, [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", host}, {":path", "/x"}, {"authorization", "Bearer " + public}})
+		g.upstream.none(t)
+		return status, body
+	}
+	dotted := []string{"admin.example.", "ADMIN.example.:80", "admin.example..", "admin.example.:", "xn--mller-kva.example."}
+	for _, host := range append(dotted, "admin.example", "ADMIN.Example", "admin.example:80", "admin.example:", "xn--mller-kva.example") {
+		for _, target := range []string{"/x", "/lenient/x"} {
+			g.because(t, with(target, host, public), http.StatusForbidden, "scope_missing")
+			g.passed(t, with(target, host, trusted))
+		}
+		g.because(t, with("/open/x", host, ""), http.StatusUnauthorized, "token_missing")
+		g.because(t, with("http://"+host+"/x", "other.example", public), http.StatusForbidden, "scope_missing")
+		g.because(t, with("http://"+host+"/open/x", "other.example", ""), http.StatusUnauthorized, "token_missing")
+		if status, body := overH2(host); status != http.StatusForbidden {
+			t.Errorf(":authority %q: %d %s", host, status, body)
+		}
+	}
+	for _, host := range append(dotted, "other.example.") {
+		g.because(t, with("/named/x", host, public), http.StatusForbidden, "scope_missing")
+		g.because(t, with("/unnamed/x", host, ""), http.StatusUnauthorized, "token_missing")
+		g.because(t, with("/told/x", host, trusted), http.StatusForbidden, "expression_failed")
+	}
+	for _, host := range []string{
+		"%61dmin.example", "admin.example%2e", "admin.example:80:80", "admin.example:80:", "admin.example,x", "[admin.example.]", "[admin.example]", "[admin.example", "admin.example]",
+		"admin.example:x", "admin.example.:x", "admin.example;", "[::1]admin.example", "[::1].", "[127.0.0.2]",
+	} {
+		for _, target := range []string{"/x", "/lenient/x", "/open/x"} {
+			g.because(t, with(target, host, public), http.StatusBadRequest, "host_ambiguous")
+			g.because(t, with(target, host, trusted), http.StatusBadRequest, "host_ambiguous")
+		}
+		g.because(t, with("/open/x", host, ""), http.StatusBadRequest, "host_ambiguous")
+		if status, body := overH2(host); body == "ok" { // either the server refuses the :authority, or the gate does
+			t.Errorf(":authority %q: %d %s", host, status, body)
+		}
+	}
+	for _, host := range []string{"m%C3%BCller.example", "m\u00fcller.example:80", "admin.example%E3%80%82", "%EF%BD%81dmin.example", "%61dmin.example", "."} { // Go or Caddy refuses these
+		g.turnedAway(t, with("http://"+host+"/x", "other.example", public), http.StatusBadRequest)
+		g.turnedAway(t, with("/open/x", host, ""), http.StatusBadRequest)
+	}
+	g.turnedAway(t, with("/x", "x@admin.example", public), http.StatusBadRequest)
+	g.because(t, with("http://x@admin.example/x", "other.example", public), http.StatusForbidden, "scope_missing")
+	g.because(t, with("/x", " admin.example\t", public), http.StatusForbidden, "scope_missing")
+	for _, host := range []string{"other.example", "_sip.a-b.example:8080", "127.0.0.2", "[::1]", "[::1]:80", "[fe80::1%25eth0]"} {
+		for _, target := range []string{"/x", "/named/x", "/told/x"} {
+			g.passed(t, with(target, host, public))
+		}
+		g.passed(t, with("/open/x", host, ""))
+		g.passed(t, with("/unnamed/x", host, ""))
+	}
+	g.passed(t, with("/x", "other.example.", public))
+	g.passed(t, with("/open/x", "other.example.", ""))
+	g.passed(t, "GET /x HTTP/1.0\r\n"+bearer(public)+"\r\n\r\n")
+}
+
 func TestG66Authority(t *testing.T) {
 	g := startGate(t, siteWith("\t\tprotocols h1 h2c", "\tprotect trusted\n\treverse_proxy UPSTREAM"))
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted")

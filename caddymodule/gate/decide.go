@@ -221,13 +221,17 @@ func (p *Protect) authenticate(r *http.Request, d *decision) error {
 	return err
 }
 
-// checkRequest refuses unregistered methods, two methods in the query, ambiguous paths, and early data, which an attacker can replay.
+// checkRequest refuses unregistered methods, two methods in the query, ambiguous hosts and paths, and early data, which an
+// attacker can replay.
 func (p *Protect) checkRequest(r *http.Request, exam requestpath.Exam) error {
 	if !requestMethodAllowed(r) {
 		return requests.MethodNotAllowed(allowHeader)
 	}
 	if _, several := requestpath.QueryMethod(r); several {
 		return oauth.NewError(oauth.InvalidRequest, "method_twice").WithDescription("The query of the request names two methods.")
+	}
+	if !requestpath.IsPlainHost(r.Host) {
+		return oauth.NewError(oauth.InvalidRequest, "host_ambiguous").WithDescription("The host of the request is ambiguous.")
 	}
 	if exam.Ambiguous && p.Paths != lenientPaths {
 		return oauth.NewError(oauth.InvalidRequest, exam.Reason).WithDescription("The path of the request is ambiguous.")

@@ -23,8 +23,8 @@ type Anonymous struct {
 	patterns [][]string // path patterns of each set as configured; nil: the set has none
 	// readQuery reports for each set whether a matcher may read the query.
 	readQuery []bool
-	// nameMethod reports for each set whether a matcher may read the method by a placeholder.
-	nameMethod []bool
+	// readPlaceholder reports for each set whether a matcher may read the method or the host by a placeholder.
+	readPlaceholder []bool
 }
 
 // NewAnonymous checks and loads the matcher sets in the field Anonymous of a handler.
@@ -46,7 +46,7 @@ func NewAnonymous(ctx caddy.Context, handler any, sets caddyhttp.RawMatcherSets)
 		}
 		rule.patterns = append(rule.patterns, patterns)
 		rule.readQuery = append(rule.readQuery, mayReadQuery(set))
-		rule.nameMethod = append(rule.nameMethod, mayNameMethod(set))
+		rule.readPlaceholder = append(rule.readPlaceholder, mayReadPlaceholder(set))
 	}
 	var err error
 	rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets)
@@ -72,7 +72,7 @@ func (a *Anonymous) Allows(r *http.Request, exam requestpath.Exam) bool {
 		return false
 	}
 	for i, set := range a.matchers {
-		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) || a.nameMethod[i] && queryNamesMethod(r) {
+		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) || a.readPlaceholder[i] && misleadsPlaceholders(r) {
 			continue
 		}
 		if match, err := set.MatchWithError(r); err != nil || !match {

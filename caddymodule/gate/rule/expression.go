@@ -17,8 +17,8 @@ type expression struct {
 	program   caddyhttp.MatchExpression
 	readsPath bool // it may read the path
 	readQuery bool // it may read the query
-	// namesMethod: it may read the method by a placeholder, which shows that of the request line alone
-	namesMethod bool
+	// namesMethod, namesHost: it may read these by a placeholder, which shows those of the request as it came
+	namesMethod, namesHost bool
 }
 
 func newExpression(ctx caddy.Context, text, source string) (*expression, error) {
@@ -27,6 +27,7 @@ func newExpression(ctx caddy.Context, text, source string) (*expression, error) 
 		readsPath:   mentions(text, "path", "uri", "file", "expression"),
 		readQuery:   mentions(text, "query", "uri"),
 		namesMethod: mentions(text, "request.method", "orig_method"),
+		namesHost:   mentions(text, "host"),
 	}
 	err := e.program.Provision(ctx)
 	if err == nil {
@@ -46,12 +47,12 @@ func mentions(expression string, words ...string) bool {
 
 // check refuses a request if the expression is false in some reading or cannot be evaluated. It also refuses if the
 // expression may depend on something that Caddy and the upstream read differently: Caddy takes a malformed query for an
-// empty one, an ambiguous path for one of its readings, and no method from the query.
+// empty one, an ambiguous path for one of its readings, no method from the query, and a dot at the end of the host as it stands.
 func (x *expression) check(e *Input) error {
 	if x.readsPath && e.Exam.Ambiguous || x.readQuery && requestpath.IsQueryMalformed(e.Request.URL.RawQuery) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
-	if x.namesMethod && queryNamesMethod(e.Request) {
+	if x.namesMethod && queryNamesMethod(e.Request) || x.namesHost && endsInDot(e.Request) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
 	for _, reading := range e.allReadings() {

@@ -11,9 +11,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/requestpath"
 )
 
-// mayNameMethod reports whether a matcher of the set may read the method by a placeholder, or by a variable made of one: any but those
-// known not to. A placeholder shows the method of the request line, whatever the query names.
-func mayNameMethod(set caddy.ModuleMap) bool {
+// mayReadPlaceholder reports whether a matcher of the set may read the method or the host by a placeholder, or by a variable made of
+// one: any but those known not to. A placeholder shows those of the request as it came: see misleadsPlaceholders.
+func mayReadPlaceholder(set caddy.ModuleMap) bool {
 	for name, raw := range set {
 		switch name {
 		case "path_regexp", "header_regexp", "protocol", "remote_ip", "client_ip", "tls": // they expand nothing
@@ -24,7 +24,7 @@ func mayNameMethod(set caddy.ModuleMap) bool {
 			}
 		case "not":
 			var sets []caddy.ModuleMap
-			if json.Unmarshal(raw, &sets) != nil || slices.ContainsFunc(sets, mayNameMethod) {
+			if json.Unmarshal(raw, &sets) != nil || slices.ContainsFunc(sets, mayReadPlaceholder) {
 				return true
 			}
 		default:
@@ -56,6 +56,13 @@ func queryNamesMethod(r *http.Request) bool {
 	method, _ := requestpath.QueryMethod(r)
 	return method != ""
 }
+
+// misleadsPlaceholders reports whether an upstream may take a request for one with another method or host than placeholders show.
+func misleadsPlaceholders(r *http.Request) bool {
+	return queryNamesMethod(r) || endsInDot(r)
+}
+
+func endsInDot(r *http.Request) bool { return requestpath.WithoutDot(r.Host) != r.Host }
 
 // matchReading matches a reading of r. Placeholders refer to the request that Caddy got, so those of the method are set to that of the
 // reading meanwhile: a HEAD is a GET by them too.

@@ -45,13 +45,13 @@ type Rule struct {
 	// Source is the position of an expression in the Caddyfile, as file:line, for errors.
 	Source string `json:"source,omitempty"`
 
-	users      []string // Users, as they are compared
-	domains    []string // EmailDomains, as they are compared
-	matchers   caddyhttp.MatcherSets
-	exact      caddyhttp.MatcherSets // matchers, as appliesTo asks them: see exactly
-	readQuery  bool                  // a matcher may read the query
-	nameMethod bool                  // a matcher may read the method by a placeholder
-	expression *expression
+	users           []string // Users, as they are compared
+	domains         []string // EmailDomains, as they are compared
+	matchers        caddyhttp.MatcherSets
+	exact           caddyhttp.MatcherSets // matchers, as appliesTo asks them: see exactly
+	readQuery       bool                  // a matcher may read the query
+	readPlaceholder bool                  // a matcher may read the method or the host by a placeholder
+	expression      *expression
 }
 
 // Provision checks the rule, and loads its matchers and its expression.
@@ -81,7 +81,7 @@ func (r *Rule) Provision(ctx caddy.Context) error {
 		return err
 	}
 	r.readQuery = slices.ContainsFunc(r.MatcherSets, mayReadQuery)
-	r.nameMethod = slices.ContainsFunc(r.MatcherSets, mayNameMethod)
+	r.readPlaceholder = slices.ContainsFunc(r.MatcherSets, mayReadPlaceholder)
 	raw := r.MatcherSets // loading them drops it
 	if r.matchers, err = loadMatchers(ctx, r, "MatcherSets", raw); err != nil {
 		return err
@@ -163,10 +163,10 @@ func (m exactPath) MatchWithError(r *http.Request) (bool, error) {
 }
 
 // appliesTo reports whether the rule applies to the request in any of its readings; the first is the request itself. A rule applies
-// if a matcher fails, cannot parse the query, or may see another method than the query names.
+// if a matcher fails, cannot parse the query, or may see another method or host than an upstream.
 func (r *Rule) appliesTo(readings []*http.Request) bool {
 	if len(r.matchers) == 0 || r.readQuery && requestpath.IsQueryMalformed(readings[0].URL.RawQuery) ||
-		r.nameMethod && queryNamesMethod(readings[0]) {
+		r.readPlaceholder && misleadsPlaceholders(readings[0]) {
 		return true
 	}
 	for _, reading := range readings {
