@@ -339,6 +339,7 @@ func TestQ21ToolsAndTheirRules(t *testing.T) {
 		}
 	})
 	t.Run("compressed", func(t *testing.T) {
+		g.passed(t, g.rpc("/mcp", "{}", bearer(write), "Content-Encoding: Identity"))
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, _ = w.Write([]byte(calling("purge")))

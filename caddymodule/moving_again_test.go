@@ -482,11 +482,13 @@ func TestDK18WhatWasRemovedHereStaysRemoved(t *testing.T) {
 }
 
 // TestDK19ImportedTokensEndBeforeTheirRevocations: tokens that never expire there → they expire here within the time for which revocations are kept;
-// one is revoked, or replaced by a refresh with `revoke_previous_access_token` → its revocation is kept until it has expired.
+// one is revoked, or replaced by a refresh with `revoke_previous_access_token` → its revocation is kept until it has expired. A refresh token lives
+// for the time of `refresh` from the import, however soon its access token expires.
 func TestDK19ImportedTokensEndBeforeTheirRevocations(t *testing.T) {
 	o := newOld(t, newHome)
 	o.set("oauth_access_tokens", 1, "expires_in", "null")
 	o.set("oauth_access_tokens", 2, "expires_in", "null", "resource_owner_id", "null", "refresh_token", "null")
+	o.set("oauth_access_tokens", 3)
 	o.moves()
 	o.awaitGate(1, http.StatusOK)
 	o.awaitGate(2, http.StatusOK)
@@ -505,6 +507,13 @@ func TestDK19ImportedTokensEndBeforeTheirRevocations(t *testing.T) {
 		must("a token outlives its revocations", !imported[id].ExpiresAt.After(node.Clock().Add(store.MaxLifetime)))
 		must("a row is dropped before the token can be imported no more", imported[id].KeptUntil.After(node.Clock().Add(399*24*time.Hour)))
 	}
+	short, err := st.Imports.Imported(t.Context(), oauth.NewSecret("opaque-token-number-3").Digest())
+	check(t, err)
+	all, err := st.Families.FamiliesOf(t.Context(), "1", node.Clock())
+	check(t, err)
+	must("a refresh token expires with its access token", slices.ContainsFunc(all, func(f *store.TokenFamily) bool {
+		return f.ID == short.FamilyID && f.ExpiresAt.After(node.Clock().Add(24*time.Hour)) && short.ExpiresAt.Before(node.Clock().Add(2*time.Hour))
+	}))
 	o.g.must(http.StatusOK, http.MethodPatch, "/oauth/clients/portal", `{"revoke_previous_access_token":true}`)
 	if status, body := o.g.refreshOf("portal", "portal-secret-portal-secret", "refresh-token-number-1"); status != http.StatusOK {
 		t.Fatalf("refreshing: %d %s", status, body)

@@ -27,6 +27,7 @@ func TestQ41Documents(t *testing.T) {
 		{"wildcard", `"redirect_uris":["https://*.app.example/cb"]`, "stands for nothing"},
 		{"credentials", `"redirect_uris":["https://me@app.example/cb"]`, "credentials"},
 		{"too long", `"redirect_uris":["https://app.example/` + strings.Repeat("a", 3000) + `"]`, "too long"},
+		{"as many as are allowed", `"redirect_uris":["https://app.example/cb"` + strings.Repeat(`,"https://app.example/cb"`, 49) + `]`, ""},
 		{"too many", `"redirect_uris":["https://app.example/cb"` + strings.Repeat(`,"https://app.example/cb"`, 50) + `]`, "too many"},
 		{"secret", `"redirect_uris":["https://app.example/cb"],"client_secret":"s"`, "client_secret"},
 		{"secret that ends", `"redirect_uris":["https://app.example/cb"],"client_secret_expires_at":0`, "client_secret"},
