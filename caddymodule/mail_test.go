@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/internal/mailtest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // startMail serves people who get letters by the mail server.
@@ -58,6 +59,7 @@ func TestE30PeopleAreToldOfChanges(t *testing.T) {
 	s.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"u-zoe","email":"zoe@acme.example","organisation":"acme","password":"`+peoplePassword+`"}`)
 	_, _ = s.owner(t, "zoe@acme.example")
 	told("a second factor was added")
+	check(t, s.app().node.Store().Identities.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "1", UserID: "u-zoe"}))
 	s.ok("user", "update", "u-zoe", "--identities", "unlink")
 	told("a second factor was removed", "were removed from your account")
 	if _, err := s.run("short\n", "user", "set-password", "u-zoe", "--password-stdin"); err == nil {

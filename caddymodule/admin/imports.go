@@ -142,6 +142,7 @@ func (t *Target) importUser(ctx context.Context, row UserToImport, asked UsersTo
 		return result.becomes(Differs, nil)
 	}
 	change := store.MergeUser(patch, t.Issuer.Roles)
+	change.NewHolder = sets
 	merge := change.Edit
 	var after store.User
 	change.Edit = func(u *store.User) error {

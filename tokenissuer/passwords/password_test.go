@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -126,5 +127,21 @@ func TestTM2SpendingCostsWhatVerifyingDoes(t *testing.T) {
 			t.Errorf("%q has the scheme %q", none, got)
 		}
 		Spend(oauth.NewSecret("x"), none)
+	}
+	fastest := func(do func()) time.Duration {
+		best := time.Hour
+		for range 5 {
+			began := time.Now()
+			do()
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	for _, hash := range []string{cheapBcrypt, caddyArgon2} {
+		verified := fastest(func() { Verify(oauth.NewSecret("x"), oauth.NewSecret(hash)) })
+		spent := fastest(func() { Spend(oauth.NewSecret("x"), SchemeOf(oauth.NewSecret(hash))) })
+		if spent < verified/4 || verified < spent/4 { // other tests run beside it
+			t.Errorf("%.20s: %v to verify, %v spent", hash, verified, spent)
+		}
 	}
 }

@@ -171,8 +171,7 @@ func (g *Users) SetPassword(ctx context.Context, id string, password oauth.Secre
 // ownerOf returns what passwords.Validate needs to know of a user.
 func ownerOf(ctx context.Context, fs *families.Families, user *store.User) (passwords.Owner, error) {
 	factors, err := fs.Store.Factors(ctx, user.ID)
-	hasFactor := user.HasSignIn() && // otherwise the password removes them
-		slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
+	hasFactor := slices.ContainsFunc(factors, func(f *store.Factor) bool { return f.IsOf(user) && f.IsSecond() })
 	return passwords.Owner{Email: user.Email, HasFactor: hasFactor}, err
 }
 
@@ -250,7 +249,7 @@ func (g *Users) UpdateUser(ctx context.Context, id string, change store.UserChan
 		return err
 	}
 	var factors []*store.Factor // those that go
-	if change.UnlinkIdentities {
+	if change.UnlinkIdentities && user.External {
 		if factors, err = g.Families.Store.Factors(ctx, id); err != nil {
 			return err
 		}

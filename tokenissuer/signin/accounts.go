@@ -269,14 +269,6 @@ func (a Accounts) link(ctx context.Context, account Account, rules Rules, former
 	if err != nil {
 		return nil, err
 	}
-	if !user.Declared && !user.HasSignIn() { // what is left here was a former holder's
-		if err := a.Families.Store.RemoveFactors(ctx, store.FactorFilter{UserID: user.ID}); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
-		}
-		if err := a.Users.EndPersonalTokens(ctx, user.ID); err != nil {
-			return nil, err
-		}
-	}
 	now := a.now()
 	if err := a.Users.Identities().LinkIdentity(ctx, store.Identity{
 		Provider: account.Provider, Subject: account.Subject, UserID: user.ID, DeclaredEmail: user.DeclaredEmail(), Source: rules.Source, LinkedAt: now, LastUsedAt: now,

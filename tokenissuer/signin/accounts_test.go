@@ -93,8 +93,8 @@ func TestP62AnAddressTakenBeforehandIsNotLinkedTo(t *testing.T) {
 }
 
 // TestP62APasswordOfAnotherPersonIsNotLinkedTo: a user who was imported with a password and an unverified address, then the person whose address it
-// is comes from a provider → refused until the address is verified; without a password → linked, and a passkey and a personal access token that are
-// left from a former holder are gone.
+// is comes from a provider → refused until the address is verified; without a password → linked, and a passkey and a personal access token of a
+// former holder, whose only account was unlinked, are gone.
 func TestP62APasswordOfAnotherPersonIsNotLinkedTo(t *testing.T) {
 	p := newPeople(t)
 	for id, hash := range map[string]string{"u-taken": "$2a$04$abcdefghijklmnopqrstuuZ7ZmX5rQ9rQ9rQ9rQ9rQ9rQ9rQ9rQ9r", "u-free": ""} {

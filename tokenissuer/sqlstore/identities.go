@@ -61,7 +61,7 @@ func (s identities) Identities(ctx context.Context, userID string) ([]store.Iden
 func (s identities) LinkIdentity(ctx context.Context, identity store.Identity) error {
 	return s.db.step(ctx, "linking identity", func(ctx context.Context, tx session) error {
 		if identity.DeclaredEmail == "" {
-			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE, apart = apart OR email_verified_by = $2 WHERE id = $1`, identity.UserID, store.Unvouched)); err != nil {
+			if err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = TRUE, apart = apart OR email_verified_by = $2 AND password_hash = '' WHERE id = $1`, identity.UserID, store.Unvouched)); err != nil {
 				return err
 			}
 		}
@@ -132,6 +132,10 @@ func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end s
 			email_verified_by = CASE WHEN email_verified_by IN ($2, $3) THEN $4 ELSE email_verified_by END WHERE id = $1`, userID, said, former, unverified); err != nil {
 			return nil, err
 		}
+		left, err := forgetHolder(ctx, tx, u.UserID, end)
+		if err != nil {
+			return nil, err
+		}
 		err = mustHit(tx.ExecContext(ctx, `UPDATE users SET provider_groups = '[]', groups_by = '', version = version + 1
 			WHERE id = $1 AND groups_by = $2 AND provider_groups <> '[]'`, userID, u.Provider))
 		if !errors.Is(err, store.ErrNotFound) {
@@ -145,8 +149,24 @@ func (s identities) UnlinkIdentity(ctx context.Context, u store.Unlinking, end s
 			if err != nil {
 				return nil, err
 			}
-			return s.db.endFamiliesOf(ctx, tx, u.UserID, end, tokens...)
+			return s.db.endFamiliesOf(ctx, tx, u.UserID, end, append(left, tokens...)...)
 		}
-		return s.db.endFamilies(ctx, tx, end, nil, u.Ends())
+		return s.db.endFamilies(ctx, tx, end, left, u.Ends())
 	})
+}
+
+// forgetHolder deletes the factors and personal access tokens of a stored user who cannot sign in any more, and returns the revocations of the
+// tokens: the next person who comes to the user may be another one.
+func forgetHolder(ctx context.Context, tx session, userID string, end store.Ending) ([]store.Revocation, error) {
+	err := mustHit(tx.ExecContext(ctx, `UPDATE users SET external = external WHERE id = $1 AND NOT external AND password_hash = ''`, possible(userID)))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM factors WHERE user_id = $1`, userID); err != nil {
+		return nil, err
+	}
+	return deletePersonalTokens(ctx, tx, store.PersonalTokenFilter{UserID: userID}, end)
 }

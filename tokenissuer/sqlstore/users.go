@@ -200,9 +200,9 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 	if ends, err = change.Apply(u); err != nil {
 		return false, false, editError{err}
 	}
-	reopens, unproven := !before.HasSignIn() && u.HasSignIn(), change.NewHolder && before.EmailVerifiedBy == store.Unvouched
-	strangers = change.UnlinkIdentities || reopens || unproven
-	removesFactors := change.RemoveFactors || change.UnlinkIdentities || reopens
+	unlinks, unproven := change.UnlinkIdentities && before.External, change.NewHolder && before.EmailVerifiedBy == store.Unvouched
+	strangers = unlinks || unproven
+	removesFactors := change.RemoveFactors || unlinks
 	if unproven && u.EmailVerified() && !removesFactors {
 		var hasFactor bool
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM factors WHERE user_id = $1)`, userID).Scan(&hasFactor); err != nil {

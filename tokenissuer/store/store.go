@@ -165,9 +165,8 @@ type UserStore interface {
 	AddUser(ctx context.Context, user *User, organisationDeclared bool, identities ...Identity) error
 	// ChangeUser reads the user, applies the change, sets UpdatedAt to end.At and stores the result. If the change ends tokens, it also
 	// gives the user a new version and ends every family of the user and every family whose actor is the user. All of this is one step:
-	// no concurrent change of other members is lost. If a user who could not sign in gets a password, factors and personal access tokens of
-	// before are deleted, as they may be another person's. A NewHolder of a user whose address is Unvouched is Apart, and ends the personal
-	// access tokens; if factors are left, the address stays Unvouched. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
+	// no concurrent change of other members is lost. A NewHolder of a user whose address is Unvouched is Apart, and ends the personal access
+	// tokens; if factors are left, the address stays Unvouched. ID, Version and CreatedAt cannot be edited. It returns the revocations that it
 	// recorded. It returns ErrNotFound when the user does not exist, or the new organisation is neither stored nor declared, and
 	// ErrEmailTaken when another user has the address. It returns an error of Edit unchanged.
 	ChangeUser(ctx context.Context, userID string, change UserChange, end Ending) ([]Revocation, error)

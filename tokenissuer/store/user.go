@@ -131,12 +131,11 @@ func (u *User) DeclaredEmail() string {
 	return ""
 }
 
-// HasSignIn reports whether the user has a password or an identity.
-func (u *User) HasSignIn() bool { return !u.PasswordHash.IsEmpty() || u.External }
-
 // IsActive reports whether tokens may act for the user now. The user must be active and able to sign in, with a password or at a
 // provider, or be a service account.
-func (u *User) IsActive() bool { return u.Status == UserActive && (u.HasSignIn() || u.Service) }
+func (u *User) IsActive() bool {
+	return u.Status == UserActive && (!u.PasswordHash.IsEmpty() || u.External || u.Service)
+}
 
 // SetDefaults fills in what a registration omitted: status active, the default role, and the e-mail address as name.
 func (u *User) SetDefaults(roles RoleCatalogue) {

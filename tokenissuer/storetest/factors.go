@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,8 +202,8 @@ var factorChecks = []check{
 		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
 		same(t, factorIDs(t, s.Factors, "declared"), []string{"d1"})
 	}},
-	// The first password of a user whose identities were unlinked, an unlinking by an operator → the factors and personal access tokens of before
-	// are gone; a new holder of an unvouched address → the tokens are, the user is apart, and the address is verified unless a factor is left; a new
+	// An operator unlinks a user's identities, or the only way in is unlinked → the factors and personal access tokens of before are gone, but not those of a
+	// user who has none; a new holder of an unvouched address → the tokens are, the user is apart, and the address is verified unless a factor is left; a new
 	// holder of a verified address, or a password of the same person → all stay.
 	{name: "W84WhatANewHolderFinds", test: func(t *testing.T, s store.Store) {
 		password := func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") }
@@ -221,11 +222,13 @@ var factorChecks = []check{
 			byThen             string
 		}{
 			"unlinked":            {true, false, store.VerifiedByOperator, []store.UserChange{unlink}, 0, 0, false, store.VerifiedByOperator},
-			"the first password":  {false, false, "", []store.UserChange{unlink, edit(password)}, 0, 0, false, ""},
+			"without identities":  {true, false, "", []store.UserChange{unlink}, 1, 1, false, ""},
 			"beside an identity":  {false, false, "", []store.UserChange{edit(password)}, 1, 1, false, ""},
 			"by mail":             {true, true, store.Unvouched, []store.UserChange{{NewHolder: true, Edit: mailed}}, 0, 0, true, store.VerifiedByMail},
 			"by mail, a factor":   {true, false, store.Unvouched, []store.UserChange{{NewHolder: true, Edit: mailed}}, 1, 0, true, store.Unvouched},
 			"recovered":           {true, false, store.Unvouched, []store.UserChange{{NewHolder: true, RemoveFactors: true, Edit: mailed}}, 0, 0, true, store.VerifiedByMail},
+			"the only way in":     {false, false, store.VerifiedByMail, nil, 0, 0, false, store.VerifiedByMail},
+			"the account alone":   {true, false, store.VerifiedByMail, nil, 1, 1, false, store.VerifiedByMail},
 			"of a proved address": {true, false, store.VerifiedByMail, []store.UserChange{{NewHolder: true, Edit: mailed}}, 1, 1, false, store.VerifiedByMail},
 			"the same person":     {true, false, store.Unvouched, []store.UserChange{edit(password)}, 1, 1, false, store.Unvouched},
 		} {
@@ -234,7 +237,11 @@ var factorChecks = []check{
 					u.PasswordHash = oauth.Secret{}
 				}
 			})
-			must(t, s.Users.AddUser(t.Context(), u, true, store.Identity{Provider: "corp", Subject: id, UserID: id}))
+			identities := []store.Identity{{Provider: "corp", Subject: id, UserID: id}}
+			if id == "without identities" {
+				identities = nil
+			}
+			must(t, s.Users.AddUser(t.Context(), u, true, identities...))
 			version := readUser(t, s.Users, id).Version
 			if !c.noFactor {
 				f := passkey("key of "+id, id)
@@ -244,6 +251,9 @@ var factorChecks = []check{
 			must(t, s.PersonalTokens.AddPersonalToken(t.Context(), personalToken(id, id), version))
 			for _, change := range c.changes {
 				ok(s.Users.ChangeUser(t.Context(), id, change, theEnd))(t)
+			}
+			if strings.HasPrefix(id, "the ") {
+				ok(s.Identities.UnlinkIdentity(t.Context(), store.Unlinking{Provider: "corp", Subject: id, UserID: id, MayBeLast: true}, theEnd))(t)
 			}
 			after := readUser(t, s.Users, id)
 			if factors, tokens := len(factorIDs(t, s.Factors, id)), len(tokensOf(t, s.PersonalTokens, id)); factors != c.factors || tokens != c.tokens || after.Apart != c.apart || after.EmailVerifiedBy != c.byThen {

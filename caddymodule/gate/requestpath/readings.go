@@ -8,7 +8,7 @@ import (
 )
 
 // Readings returns the ways in which an upstream may read r, r first. With an encoded slash, a path has two readings. Some servers end
-// a path at an encoded question mark or number sign, and many ignore a trailing slash or a dot at the end of a host. HEAD is handled like GET, so rules for GET apply to HEAD too. A WebSocket over HTTP/2
+// a path at an encoded question mark or number sign, and many ignore a trailing slash, and of a host its case, a dot at its end and a default port. HEAD is handled like GET, so rules for GET apply to HEAD too. A WebSocket over HTTP/2
 // or 3 reaches the upstream as a GET. Some upstreams take the method from the query.
 func Readings(r *http.Request, exam Exam) []*http.Request {
 	readings := []*http.Request{r}
@@ -28,7 +28,7 @@ func Readings(r *http.Request, exam Exam) []*http.Request {
 	if r.URL.Path != "/" {
 		more(toggleSlash)
 	}
-	if host := WithoutDot(r.Host); host != r.Host {
+	if host := CanonicalHost(r.Host); host != r.Host {
 		more(func(other *http.Request) { other.Host = host })
 	}
 	if method, _ := QueryMethod(r); method != "" && method != r.Method {

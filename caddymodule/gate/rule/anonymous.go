@@ -49,7 +49,9 @@ func NewAnonymous(ctx caddy.Context, handler any, sets caddyhttp.RawMatcherSets)
 		rule.readPlaceholder = append(rule.readPlaceholder, mayReadPlaceholder(set))
 	}
 	var err error
-	rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets)
+	if rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets); err == nil {
+		rule.matchers, err = exactly(sets, rule.matchers, true)
+	}
 	return rule, err
 }
 

@@ -34,6 +34,7 @@ func TestG62OtherSpellingsOfThePath(t *testing.T) {
 // them is anonymous.
 func TestG64G69SegmentBoundary(t *testing.T) {
 	t.Parallel()
+	openings(t, opening(t, `{"not":[{"not":[{"path":["/pub/*"]}]}]}`), "/pub/x /pub/X", "/PUB/x /x /%50UB/x")
 	openings(t, opening(t, `{"path":["/api/*"]}`, `{"path":["/exact"]}`, `{"path":["/enc%2foded/*"]}`, `{"path":["/healthz"]}`),
 		"/api/ /api/x /exact /exact?x=/y /healthz",
 		"/api /apix /apix/x /api.x /ap /API/x /exact/ /exactx /exact/x /Exact /enc%2foded/x /enc/oded/x "+

@@ -47,12 +47,12 @@ func mentions(expression string, words ...string) bool {
 
 // check refuses a request if the expression is false in some reading or cannot be evaluated. It also refuses if the
 // expression may depend on something that Caddy and the upstream read differently: Caddy takes a malformed query for an
-// empty one, an ambiguous path for one of its readings, no method from the query, and a dot at the end of the host as it stands.
+// empty one, an ambiguous path for one of its readings, no method from the query, and the host as it stands, in upper case or with a dot at its end.
 func (x *expression) check(e *Input) error {
 	if x.readsPath && e.Exam.Ambiguous || x.readQuery && requestpath.IsQueryMalformed(e.Request.URL.RawQuery) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
-	if x.namesMethod && queryNamesMethod(e.Request) || x.namesHost && endsInDot(e.Request) {
+	if x.namesMethod && queryNamesMethod(e.Request) || x.namesHost && !requestpath.IsNameCanonical(e.Request.Host) {
 		return oauth.NewError(oauth.AccessDenied, "expression_failed")
 	}
 	for _, reading := range e.allReadings() {

@@ -59,10 +59,8 @@ func queryNamesMethod(r *http.Request) bool {
 
 // misleadsPlaceholders reports whether an upstream may take a request for one with another method or host than placeholders show.
 func misleadsPlaceholders(r *http.Request) bool {
-	return queryNamesMethod(r) || endsInDot(r)
+	return queryNamesMethod(r) || !requestpath.IsNameCanonical(r.Host)
 }
-
-func endsInDot(r *http.Request) bool { return requestpath.WithoutDot(r.Host) != r.Host }
 
 // matchReading matches a reading of r. Placeholders refer to the request that Caddy got, so those of the method are set to that of the
 // reading meanwhile: a HEAD is a GET by them too.

@@ -122,9 +122,9 @@ func loadMatchers(ctx caddy.Context, owner any, field string, raw caddyhttp.RawM
 	return sets, sets.FromInterface(loaded)
 }
 
-// exactly returns the matcher sets of a rule such that what a `not` excludes has a path that matches as configured. Caddy folds case, so
-// that `not path /pub/*` would spare /PUB/x, which is another file to many upstreams.
-func exactly(raw caddyhttp.RawMatcherSets, sets caddyhttp.MatcherSets, excluded bool) (exact caddyhttp.MatcherSets, err error) {
+// exactly returns matcher sets such that what a `not` excludes, or if spares is true what is within no `not` or within two, has a path that matches
+// as configured. Caddy folds case, so that `not path /pub/*` would spare /PUB/x, which is another file to many upstreams.
+func exactly(raw caddyhttp.RawMatcherSets, sets caddyhttp.MatcherSets, spares bool) (exact caddyhttp.MatcherSets, err error) {
 	for i, set := range sets {
 		set = slices.Clone(set)
 		for n, matcher := range set {
@@ -136,13 +136,13 @@ func exactly(raw caddyhttp.RawMatcherSets, sets caddyhttp.MatcherSets, excluded 
 			if err := json.Unmarshal(raw[i]["not"], &inner); err != nil {
 				return nil, err
 			}
-			within, err := exactly(inner, not.MatcherSets, !excluded)
+			within, err := exactly(inner, not.MatcherSets, !spares)
 			if err != nil {
 				return nil, err
 			}
 			set[n] = &caddyhttp.MatchNot{MatcherSets: within}
 		}
-		if patterns := raw[i]["path"]; excluded && patterns != nil {
+		if patterns := raw[i]["path"]; spares && patterns != nil {
 			var matcher exactPath
 			if err := json.Unmarshal(patterns, &matcher); err != nil {
 				return nil, err
