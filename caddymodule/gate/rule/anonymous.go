@@ -20,7 +20,8 @@ import (
 // a canonical path that matches the patterns byte for byte.
 type Anonymous struct {
 	matchers caddyhttp.MatcherSets
-	patterns [][]string // path patterns of each set as configured; nil: the set has none
+	exact    caddyhttp.MatcherSets // matchers, as Allows asks them: see exactly
+	patterns [][]string            // path patterns of each set as configured; nil: the set has none
 	// readQuery reports for each set whether a matcher may read the query.
 	readQuery []bool
 	// readPlaceholder reports for each set whether a matcher may read the method or the host by a placeholder.
@@ -50,7 +51,7 @@ func NewAnonymous(ctx caddy.Context, handler any, sets caddyhttp.RawMatcherSets)
 	}
 	var err error
 	if rule.matchers, err = loadMatchers(ctx, handler, "Anonymous", sets); err == nil {
-		rule.matchers, err = exactly(sets, rule.matchers, true)
+		rule.exact, err = exactly(sets, rule.matchers, true)
 	}
 	return rule, err
 }
@@ -73,7 +74,7 @@ func (a *Anonymous) Allows(r *http.Request, exam requestpath.Exam) bool {
 	if !exam.Canonical {
 		return false
 	}
-	for i, set := range a.matchers {
+	for i, set := range a.exact {
 		if a.readQuery[i] && requestpath.IsQueryMalformed(r.URL.RawQuery) || a.readPlaceholder[i] && misleadsPlaceholders(r) {
 			continue
 		}
