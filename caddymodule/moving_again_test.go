@@ -628,8 +628,8 @@ func TestDK47APersonWhoCameBesideTheSource(t *testing.T) {
 	}
 }
 
-// TestDK48AFirstPasswordOfATable: `user import --update` with a hash for a user who has no password, and an account, or an address that is verified or
-// an operator's → refused, with what to do, unless there is no account and the row's address is verified; a user with an unvouched address → it is set.
+// TestDK48AFirstPasswordOfATable: `user import --update` with a hash for a user without a password: if the user has an account → refused, with what to
+// do; if the address is verified or an operator's → refused, unless the row says that it is verified; if no one has vouched for it → the hash is set.
 func TestDK48AFirstPasswordOfATable(t *testing.T) {
 	g := startGatehouse(t, newHome)
 	users := g.app().registry.People

@@ -106,7 +106,7 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	stranger := g.browser()
 	stranger.signIn(stranger.open("/oauth/login"), "max@acme.example", peoplePassword)
 	stranger.change("identity", "other 7")
-	stranger.change("identity", "corp of-nobody")
+	stranger.change("identity", "corp unknown")
 	g.notLogged(t, "account access ended")
 	if got := buttons(t, b.open("/oauth/account"), "identity"); len(got) != 2 {
 		t.Errorf("somebody else has unlinked it: %q", got)

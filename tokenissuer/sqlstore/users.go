@@ -208,7 +208,7 @@ func changeUser(ctx context.Context, tx session, userID string, change store.Use
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM factors WHERE user_id = $1)`, userID).Scan(&hasFactor); err != nil {
 			return false, false, err
 		}
-		if hasFactor { // of a person who has not proved the address
+		if hasFactor { // its owner has not proved the address
 			u.EmailVerifiedBy = store.Unvouched
 		}
 	}

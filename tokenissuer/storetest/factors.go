@@ -202,9 +202,9 @@ var factorChecks = []check{
 		same(t, factorIDs(t, s.Factors, "bob"), []string{"b1"})
 		same(t, factorIDs(t, s.Factors, "declared"), []string{"d1"})
 	}},
-	// An operator unlinks a user's identities, or the only way in is unlinked → the factors and personal access tokens of before are gone, but not those of a
-	// user who has none; a new holder of an unvouched address → the tokens are, the user is apart, and the address is verified unless a factor is left; a new
-	// holder of a verified address, or a password of the same person → all stay.
+	// An operator unlinks a user's identities, or the only way in is unlinked → factors and personal access tokens are gone; where there was no identity,
+	// they stay. A new holder of an unvouched address → the tokens are gone, the user is apart, and the address is verified unless a factor is left. A
+	// new holder of a verified address, or the same person with another password → all stay.
 	{name: "W84WhatANewHolderFinds", test: func(t *testing.T, s store.Store) {
 		password := func(u *store.User) { u.PasswordHash = hash("m=8,t=1,p=1", "new") }
 		mailed := func(u *store.User) error {
