@@ -12,10 +12,12 @@ import (
 // Load has returned and resets connections that the kernel still gives them.
 func (g *gatehouse) awaitOneListener() {
 	g.t.Helper()
-	for deadline := time.Now().Add(patience); listeners(g.addr) > 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			g.t.Errorf("%d listen at the port of %s", listeners(g.addr), g.addr)
-			break
+	for _, addr := range []string{g.addr, g.tlsAddr} {
+		for deadline := time.Now().Add(patience); addr != "" && listeners(addr) > 1; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				g.t.Errorf("%d listen at the port of %s", listeners(addr), addr)
+				break
+			}
 		}
 	}
 	// When configurations follow each other fast, the new admin server may also take over the earlier listener. Its connections are answered.

@@ -747,22 +747,18 @@ func TestW64WithoutNewPasskeys(t *testing.T) {
 func TestW65APasskeyIsCheap(t *testing.T) {
 	s := newScene(t)
 	a := s.owner("u-ada")
-	const rounds = 10
-	var answers []string
-	for range rounds {
-		answers = append(answers, a.Get(s.asks(s.SignInRequest(here))))
-	}
-	began := time.Now()
-	for _, answer := range answers {
+	// The fastest of a few of each, by turns: other tests run beside it.
+	passkey, hash := time.Hour, time.Hour
+	for range 10 {
+		answer := a.Get(s.asks(s.SignInRequest(here)))
+		began := time.Now()
 		_, _, err := s.signsIn(answer)
+		passkey = min(passkey, time.Since(began))
 		s.must(err)
-	}
-	passkey := time.Since(began) / rounds
-	began = time.Now()
-	for range rounds {
+		began = time.Now()
 		passwords.Hash(oauth.NewSecret("correct horse battery staple"))
+		hash = min(hash, time.Since(began))
 	}
-	hash := time.Since(began) / rounds
 	t.Logf("a passkey %s, a password %s: 1 to %.0f", passkey, hash, float64(hash)/float64(passkey))
 	if passkey > hash/10 {
 		t.Errorf("a passkey takes %s, a password %s", passkey, hash)
