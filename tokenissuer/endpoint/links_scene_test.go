@@ -290,6 +290,61 @@ func (b *sceneBrowser) forgets(email string) scenePage {
 	return b.fills(b.send("/oauth/forgotten", nil), "email", email)
 }
 
+// addressee is an address for which a letter is asked, and the kind of the letter; "": there is none.
+type addressee struct {
+	email string
+	kind  mail.Kind
+}
+
+// holdAlike asks for a letter to each address. The page must be the same for all, and no address may be in the log.
+func (s *linkScene) holdAlike(ask func(*sceneBrowser, string) scenePage, rows []addressee) {
+	s.t.Helper()
+	var first scenePage
+	for i, row := range rows {
+		p := ask(s.browser(), row.email)
+		p.holdPage(s.t, row.email, http.StatusOK, sentTitle)
+		p.header.Del("Set-Cookie")
+		if i == 0 {
+			first = p
+		}
+		if p.body != first.body || len(p.header) != len(first.header) {
+			s.t.Errorf("%s: another answer", row.email)
+		}
+		if row.kind == "" {
+			s.holdLetters(row.email)
+			continue
+		}
+		s.holdLetters(row.email, row.kind)
+	}
+	for _, entry := range s.logs.All() {
+		for _, f := range entry.Context {
+			if strings.Contains(f.String, "@") {
+				s.t.Errorf("an address in the log: %s", f.String)
+			}
+		}
+	}
+}
+
+// holdUnwaiting asks for letters while none can be queued. The page must come before, whether the address gets a letter or the other one asked
+// for does; and where the queue fails the page must be the same and the log tell it.
+func (s *linkScene) holdUnwaiting(ask func(*sceneBrowser, string) scenePage, email string, kind mail.Kind, other string) {
+	s.t.Helper()
+	s.mails.held = make(chan struct{})
+	for _, to := range []string{email, other} {
+		ask(s.browser(), to).holdPage(s.t, to, http.StatusOK, sentTitle) // would wait for ever
+	}
+	close(s.mails.held)
+	s.holdLetters(email, kind)
+	s.mails.mu.Lock()
+	s.mails.held, s.mails.failing = nil, errAway
+	s.mails.mu.Unlock()
+	ask(s.browser(), "grace@acme.example").holdPage(s.t, "a failing queue", http.StatusOK, sentTitle)
+	s.settled()
+	if s.logs.FilterMessage("letter not sent").Len() != 1 {
+		s.t.Error("the failure is not in the log")
+	}
+}
+
 // linkFor asks for a letter and returns its link, as a path.
 func (s *linkScene) linkFor(email string) string {
 	s.t.Helper()
