@@ -25,13 +25,18 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
 	closed   bool
-	silent   bool
-	latency  time.Duration
-	loss     float64
-	lost     float64 // the fraction of a loss that is due
-	traps    []*trap
+	faults   faults
 	links    map[*link]struct{}
 	changed  chan struct{} // closed when waiting callers must check again
+}
+
+// faults are what is set until Restore.
+type faults struct {
+	silent  bool
+	latency time.Duration
+	loss    float64
+	lost    float64 // the fraction of a loss that is due
+	traps   []*trap
 }
 
 // Start starts a proxy in front of the server at backend. It ends with the test.
@@ -126,7 +131,7 @@ func (p *Proxy) Cut() {
 func (p *Proxy) Blackhole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.silent = true
+	p.faults.silent = true
 }
 
 // HalfDead does what Blackhole does, but only to the connections that are open now.
@@ -142,7 +147,7 @@ func (p *Proxy) HalfDead() {
 func (p *Proxy) Latency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.latency = d
+	p.faults.latency = d
 }
 
 // Loss delays a fraction of the chunks, evenly spread, and everything behind them on the connection, as TCP does when a segment is lost
@@ -150,7 +155,7 @@ func (p *Proxy) Latency(d time.Duration) {
 func (p *Proxy) Loss(fraction float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.loss, p.lost = fraction, 0
+	p.faults.loss, p.faults.lost = fraction, 0
 }
 
 // CutAfterRequest waits for a client to send the matching bytes on any connection and forwards them. When the server begins to answer, it
@@ -169,7 +174,7 @@ func (p *Proxy) arm(match []byte, cut bool) <-chan struct{} {
 		p.t.Errorf("fault proxy: a match of %d bytes", len(match))
 	}
 	set := &trap{match: match, cut: cut, happened: make(chan struct{})}
-	p.traps = append(p.traps, set)
+	p.faults.traps = append(p.faults.traps, set)
 	return set.happened
 }
 
@@ -178,7 +183,7 @@ func (p *Proxy) arm(match []byte, cut bool) <-chan struct{} {
 func (p *Proxy) Restore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.silent, p.latency, p.loss, p.lost, p.traps = false, 0, 0, 0, nil
+	p.faults = faults{}
 	for l := range p.links {
 		l.silent = false
 	}
@@ -190,9 +195,9 @@ func (p *Proxy) Restore() {
 func (p *Proxy) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := p.latency
-	if p.lost += p.loss; p.lost >= 1 {
-		p.lost--
+	d := p.faults.latency
+	if p.faults.lost += p.faults.loss; p.faults.lost >= 1 {
+		p.faults.lost--
 		d += retransmission
 	}
 	return d

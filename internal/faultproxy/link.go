@@ -203,11 +203,11 @@ func (l *link) request(said []byte) {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
 	window := slices.Concat(l.past, said)
-	for i, set := range l.proxy.traps {
+	for i, set := range l.proxy.faults.traps {
 		from := max(0, len(l.past)-(len(set.match)-1))
 		if l.sprung == nil && bytes.Contains(window[from:], set.match) {
 			l.sprung = set
-			l.proxy.traps = slices.Delete(l.proxy.traps, i, i+1)
+			l.proxy.faults.traps = slices.Delete(l.proxy.faults.traps, i, i+1)
 			break
 		}
 	}
@@ -230,7 +230,7 @@ func (l *link) wait(d time.Duration) bool {
 func (l *link) pass() bool {
 	for {
 		l.proxy.mu.Lock()
-		silent, changed := l.proxy.silent || l.silent, l.proxy.changed
+		silent, changed := l.proxy.faults.silent || l.silent, l.proxy.changed
 		l.proxy.mu.Unlock()
 		if !silent {
 			return true
