@@ -399,7 +399,9 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 		{"group staff", []string{"guests"}, http.StatusBadRequest},
 		{"email_domain acme.example\n\t\t\t\tallow group staff", []string{"staff"}, http.StatusOK},
 	} {
-		signIn := "sign_in {\n\t\t\tprovider corp " + s.provider.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t\tgroups claim groups\n\t\t\t\tallow " + c.allow + "\n\t\t\t}\n\t\t}\n\t\tuser ada"
+		// Another provider, which comes first and refuses no user, has no say.
+		signIn := "sign_in {\n\t\t\tprovider lax " + s.other.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t}" +
+			"\n\t\t\tprovider corp " + s.provider.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t\tgroups claim groups\n\t\t\t\tallow " + c.allow + "\n\t\t\t}\n\t\t}\n\t\tuser ada"
 		s.reload(s.site("postgres "+dsn, "user ada", signIn).Replace(acceptSite))
 		if status, body := as(s.grant(nil, map[string]any{"groups": c.groups})); status != c.status {
 			t.Errorf("allow %s, in %v: %d %s", c.allow, c.groups, status, body)
