@@ -61,9 +61,7 @@ func (b *browser) navigate(target string) page {
 func TestTheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	g := startSignIn(t, browserRoutes)
 	b := g.visitor(t, "ada@acme.example")
-	if p := b.open("/header/x"); p.status != http.StatusUnauthorized {
-		t.Errorf("a route that takes none: %d", p.status)
-	}
+	b.open("/header/x").is(t, http.StatusUnauthorized, "a route that takes none")
 	g.upstream.none(t)
 	if p := b.open("/api/x"); p.status != http.StatusOK || p.header.Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", p.status, p.header)
@@ -71,14 +69,10 @@ func TestTheSessionsTokenIsACredentialWhereTheRouteTakesIt(t *testing.T) {
 	seen := g.upstream.one(t)
 	seen.has(t, "Cookie").has(t, "Authorization").has(t, identity.Subject, "u-ada").has(t, identity.Organisation, "acme").has(t, identity.Role, "admin")
 	seen.has(t, identity.Client, store.BuiltInClientID)
-	if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusOK {
-		t.Errorf("POST: %d", p.status)
-	}
+	b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", "same-origin").is(t, http.StatusOK, "POST")
 	g.upstream.seen()
 	for _, site := range []string{"same-site", "cross-site", "none"} {
-		if p := b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", site); p.status != http.StatusForbidden {
-			t.Errorf("POST %s: %d", site, p.status)
-		}
+		b.fetch(http.MethodPost, "/api/x", "", "Sec-Fetch-Site", site).is(t, http.StatusForbidden, "POST ", site)
 	}
 	g.upstream.none(t)
 }

@@ -172,9 +172,7 @@ func TestV4AGateStillSeesTheSession(t *testing.T) {
 	v := g.signedIn(t, "ada@acme.example")
 	v.give("app", &http.Cookie{Name: "theme", Value: "dark"})
 	for _, path := range []string{"/public/x", "/x"} {
-		if a := v.navigate(g.at("app", path)); a.status != http.StatusOK {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		v.navigate(g.at("app", path)).is(t, http.StatusOK, path)
 		if cookies := g.upstream.one(t).Header["Cookie"]; len(cookies) != 1 || cookies[0] != "theme=dark" {
 			t.Errorf("%s: the upstream got the cookies %q", path, cookies)
 		}

@@ -34,17 +34,11 @@ func TestNginxInFront(t *testing.T) {
 	h := &hostsGate{&front}
 	v := h.visitor(t)
 	deep := h.at("app", "/deep/link%20x?q=1&r=%C3%A4")
-	if a, at := v.walk(deep, "ada@example.com"); a.status != http.StatusOK || at != deep {
-		t.Fatalf("%d at %s: %s", a.status, at, a.body)
-	}
+	v.arrives(t, deep, "ada@example.com")
 	if seen := g.upstream.one(t); seen.Target != "/deep/link%20x?q=1&r=%C3%A4" || seen.Header.Get("X-Auth-Subject") != "ada" {
 		t.Errorf("the upstream saw %s %v", seen.Target, seen.Header)
 	}
-	if a := v.send(http.MethodGet, h.at("app", "/x/../y"), "", "X-Forwarded-Uri", "/open", "X-Auth-Subject", "ben"); a.status != http.StatusBadRequest {
-		t.Errorf("a path with dots: %d", a.status)
-	}
-	if a := h.visitor(t).send(http.MethodGet, h.at("app", "/x"), "", "X-Auth-Subject", "ben"); a.status != http.StatusUnauthorized {
-		t.Errorf("without a session: %d", a.status)
-	}
+	v.send(http.MethodGet, h.at("app", "/x/../y"), "", "X-Forwarded-Uri", "/open", "X-Auth-Subject", "ben").is(t, http.StatusBadRequest, "a path with dots")
+	h.visitor(t).send(http.MethodGet, h.at("app", "/x"), "", "X-Auth-Subject", "ben").is(t, http.StatusUnauthorized, "without a session")
 	g.upstream.none(t)
 }

@@ -86,9 +86,7 @@ func TestGuideOAuth2Proxy(t *testing.T) {
 	engineer := map[string]any{"sub": "1", "email": "ada@example.com", "email_verified": true, "groups": []string{"engineering", "ops"}}
 	p.says(engineer)
 	v := g.visitor(t)
-	if a, at, _ := v.walkAt(p, g.at("app", "/oauth/sign_in?return=/page%3Fq=1")); a.status != http.StatusOK || at != g.at("app", "/page?q=1") {
-		t.Fatalf("%d at %s: %s", a.status, at, a.body)
-	}
+	v.endsBy(t, p, g.at("app", "/oauth/sign_in?return=/page%3Fq=1"), g.at("app", "/page?q=1"))
 	seen, id := g.upstream.one(t), g.userNamed(t, "ada@example.com").ID
 	for prefix, groups := range map[string]string{"X-Auth-Request-": "engineering ops", "X-Forwarded-": "engineering,ops"} {
 		seen.has(t, prefix+"Email", "ada@example.com").has(t, prefix+"Groups", groups).has(t, prefix+"User", id)
@@ -100,21 +98,15 @@ func TestGuideOAuth2Proxy(t *testing.T) {
 		}
 	}
 	for path, visitor := range map[string]*visitorOfHosts{"/healthz": g.visitor(t), "/page": v, "/other": v} {
-		if a := visitor.send(http.MethodGet, g.at("app", path), "", forged...); a.status != http.StatusOK {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		visitor.send(http.MethodGet, g.at("app", path), "", forged...).is(t, http.StatusOK, path)
 		for name, values := range g.upstream.one(t).Header {
 			if strings.Contains(strings.Join(values, ""), "root") {
 				t.Errorf("%s: a forged header reached the application: %s", path, name)
 			}
 		}
 	}
-	if a := g.visitor(t).send(http.MethodGet, g.at("app", "/data"), ""); a.status != http.StatusUnauthorized {
-		t.Errorf("a program: %d", a.status)
-	}
-	if a := v.send(http.MethodPost, g.at("app", "/hook"), "", "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
-		t.Errorf("a form of another site: %d", a.status)
-	}
+	g.visitor(t).send(http.MethodGet, g.at("app", "/data"), "").is(t, http.StatusUnauthorized, "a program")
+	v.send(http.MethodPost, g.at("app", "/hook"), "", "Sec-Fetch-Site", "cross-site").is(t, http.StatusForbidden, "a form of another site")
 	for name, claims := range map[string]map[string]any{
 		"another group":  {"sub": "2", "email": "ben@example.com", "email_verified": true, "groups": []string{"sales"}},
 		"another domain": {"sub": "3", "email": "eve@evil.example", "email_verified": true, "groups": []string{"engineering"}},

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,6 +44,14 @@ type answer struct {
 func (a answer) location() *url.URL {
 	u, _ := url.Parse(a.header.Get("Location"))
 	return u
+}
+
+// is checks the status of an answer. The words say of which one.
+func (a answer) is(t *testing.T, status int, words ...any) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: %d, want %d: %v %s", fmt.Sprint(words...), a.status, status, a.header, a.body)
+	}
 }
 
 // stays is a CheckRedirect that follows no redirect.

@@ -17,17 +17,13 @@ func TestS162AnAddressThatAPersonHasChosen(t *testing.T) {
 	v := g.signedIn(t, zoe)
 	for i, want := range []int{http.StatusForbidden, http.StatusOK, http.StatusForbidden} {
 		for _, path := range []string{"/staff/x", "/boss/x"} {
-			if a := v.navigate(g.at("app", path)); a.status != want {
-				t.Errorf("%s: %d, want %d", path, a.status, want)
-			}
+			v.navigate(g.at("app", path)).is(t, want, path)
 		}
 		g.ok("user", "update", "u-zoe", fmt.Sprintf("--email-verified=%t", i == 0))
 		now.advance(time.Minute) // a session is read again
 	}
 	g.must(http.StatusCreated, http.MethodPost, "/oauth/users", `{"id":"u-ivy","email":"ivy@acme.example","role":"member","password_hash":"`+peopleHash()+`"}`)
 	for _, email := range []string{"ivy@acme.example", "ada@acme.example"} {
-		if a := g.signedIn(t, email).navigate(g.at("app", "/staff/x")); a.status != http.StatusOK {
-			t.Errorf("%s: %d", email, a.status)
-		}
+		g.signedIn(t, email).navigate(g.at("app", "/staff/x")).is(t, http.StatusOK, email)
 	}
 }

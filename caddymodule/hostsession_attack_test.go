@@ -36,9 +36,7 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 	if a.status != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), g.at("auth", "/oauth/authorize?")) || victim.cookie("wiki", hostCookie) != "" {
 		t.Fatalf("an attacker's callback: %d %v", a.status, a.header)
 	}
-	if a, at := victim.walk(a.header.Get("Location"), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/of-ben") {
-		t.Errorf("%d at %s", a.status, at)
-	}
+	victim.ends(t, a.header.Get("Location"), "", g.at("wiki", "/pages/of-ben"))
 	g.upstream.one(t).has(t, "X-Email", "ada@acme.example")
 	// The attacker's code in the victim's own answer: PKCE and the nonce belong to another attempt.
 	victim = g.signedIn(t, "ada@acme.example")
@@ -79,18 +77,10 @@ func TestS7AnAnswerCountsOnce(t *testing.T) {
 	if a := g.visitor(t).navigate(callback.String()); a.status != http.StatusSeeOther || strings.Contains(a.header.Get("Set-Cookie"), hostCookie) {
 		t.Errorf("from another browser: %d %v", a.status, a.header)
 	}
-	if a := v.send(http.MethodGet, g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
-		t.Errorf("and that ended the session: %d", a.status)
-	}
-	if a := v.navigate(callback.String()); a.status != http.StatusSeeOther {
-		t.Errorf("again: %d", a.status)
-	}
-	if a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+first); a.status != http.StatusUnauthorized {
-		t.Errorf("the session of a code that was used twice: %d", a.status)
-	}
-	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/1") {
-		t.Errorf("the browser: %d at %s", a.status, at)
-	}
+	v.send(http.MethodGet, g.at("wiki", "/pages/1"), "").is(t, http.StatusOK, "and that ended the session")
+	v.navigate(callback.String()).is(t, http.StatusSeeOther, "again")
+	g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+first).is(t, http.StatusUnauthorized, "the session of a code that was used twice")
+	v.arrives(t, g.at("wiki", "/pages/1"), "")
 }
 
 // TestS8AnswersThatAreNone: a callback with a foreign, altered, missing or doubled state or iss, or by POST → no session, and
@@ -124,9 +114,7 @@ func TestS8AnswersThatAreNone(t *testing.T) {
 		})
 	}
 	for method, status := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodPut: http.StatusMethodNotAllowed} {
-		if a := v.explained(t, "wiki", v.send(method, v.begun("wiki", "/pages/1").String(), "")); a.status != status {
-			t.Errorf("%s: %d", method, a.status)
-		}
+		v.explained(t, "wiki", v.send(method, v.begun("wiki", "/pages/1").String(), "")).is(t, status, method)
 	}
 }
 
@@ -351,9 +339,7 @@ func TestS111AFormOfAnotherBrowserSignsNobodyIn(t *testing.T) {
 					t.Errorf("%s: another is signed in", form)
 				}
 				g.upstream.seen()
-				if a := signedIn.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-					t.Errorf("%s: who was signed in no longer is: %d", form, a.status)
-				}
+				signedIn.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, form, ": who was signed in no longer is")
 				g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
 			}
 		})

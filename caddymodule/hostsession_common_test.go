@@ -147,6 +147,20 @@ func (v *visitorOfHosts) walk(target, email string) (answer, string) {
 	return a, target
 }
 
+// arrives walks to a page and checks that it is shown.
+func (v *visitorOfHosts) arrives(t *testing.T, target, email string) {
+	t.Helper()
+	v.ends(t, target, email, target)
+}
+
+// ends walks and checks that the page at an address is shown.
+func (v *visitorOfHosts) ends(t *testing.T, from, email, want string) {
+	t.Helper()
+	if a, at := v.walk(from, email); a.status != http.StatusOK || at != want {
+		t.Errorf("%d at %s, want %s: %s", a.status, at, want, a.body)
+	}
+}
+
 // signedIn returns a browser that has opened the application.
 func (g *hostsGate) signedIn(t *testing.T, email string) *visitorOfHosts {
 	t.Helper()

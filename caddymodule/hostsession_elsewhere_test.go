@@ -94,9 +94,7 @@ func TestASignOutAtAHostWithoutASession(t *testing.T) {
 		for range 3 {
 			isAsked(t, v, g.at("wiki", "/oauth/sign_out"))
 		}
-		if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-			t.Errorf("%d", a.status)
-		}
+		v.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK)
 	})
 	t.Run("nobody is signed in", func(t *testing.T) {
 		done, _ := g.visitor(t).walk(g.at("wiki", "/oauth/sign_out"), "")
@@ -391,9 +389,7 @@ func TestADeepLinkKeepsItsQuery(t *testing.T) {
 		v := byPassword.signedIn(t, "ada@acme.example")
 		v.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})
 		path := "/x?q=" + letters(6000)
-		if a, at := v.walk(byPassword.at("app", path), ""); a.status != http.StatusOK || at != byPassword.at("app", path) {
-			t.Errorf("%d at %.80s…", a.status, at)
-		}
+		v.arrives(t, byPassword.at("app", path), "")
 		if a := v.navigate(byPassword.at("app", "/oauth/sign_in?return="+url.QueryEscape(path))); a.header.Get("Location") != byPassword.at("app", path) {
 			t.Errorf("a link: %d to %.80s…", a.status, a.header.Get("Location"))
 		}

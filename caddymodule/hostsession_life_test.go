@@ -39,12 +39,8 @@ func TestS11WhatEndsAUserEndsTheirSessionsAtHosts(t *testing.T) {
 				ended = g.signedIn(t, "ben@acme.example")
 			}
 			end(g, eve)
-			if a := ended.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusUnauthorized {
-				t.Errorf("%d", a.status)
-			}
-			if a := stays.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-				t.Errorf("somebody else: %d", a.status)
-			}
+			ended.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusUnauthorized)
+			stays.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, "somebody else")
 		})
 	}
 }
@@ -57,14 +53,10 @@ func TestS16AReloadLeavesSessionsAlone(t *testing.T) {
 	g.reload(hostsCaddyfile("respond 404", "respond 410"))
 	for _, passed := range []time.Duration{0, time.Hour, 6 * store.Day, 6 * store.Day} {
 		(&gateway{gatehouse: g.gatehouse}).later(c, passed)
-		if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-			t.Errorf("after %s: %d", passed, a.status)
-		}
+		v.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, "after ", passed)
 	}
 	(&gateway{gatehouse: g.gatehouse}).later(c, 7*store.Day+time.Minute)
-	if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusUnauthorized {
-		t.Errorf("after a week of rest: %d", a.status)
-	}
+	v.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusUnauthorized, "after a week of rest")
 }
 
 // TestS17AnOlderSignInIsAskedForAgain: `require max_age` and an older sign-in: navigation → signs in again, once; program → 401; an acr
@@ -74,9 +66,7 @@ func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
 	g := startHosts(t, "forward + X-Name name", "require /pages/bank/* max_age 60s\n\t\t\trequire /pages/vault/* acr gold\n\t\t\trequire /pages/safe/* acr gold\n\t\t\trequire /pages/safe/* max_age 60s\n\t\t\tforward + X-Name name")
 	v := g.signedIn(t, "ada@acme.example")
 	bank := g.at("wiki", "/pages/bank/1")
-	if a, at := v.walk(bank, ""); a.status != http.StatusOK || at != bank {
-		t.Fatalf("fresh: %d at %s", a.status, at)
-	}
+	v.arrives(t, bank, "")
 	(&gateway{gatehouse: g.gatehouse}).later(c, time.Hour)
 	if a := v.send(http.MethodGet, bank, ""); a.status != http.StatusUnauthorized || !strings.Contains(a.header.Get("WWW-Authenticate"), "insufficient_user_authentication") {
 		t.Errorf("a program: %d %v", a.status, a.header)
@@ -87,9 +77,7 @@ func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
 	if a := v.navigate(bank); a.location().Query().Get("max_age") != "60" {
 		t.Errorf("max_age: %s", a.header.Get("Location"))
 	}
-	if a, at := v.walk(bank, "ada@acme.example"); a.status != http.StatusOK || at != bank {
-		t.Errorf("signed in again: %d at %s", a.status, at)
-	}
+	v.arrives(t, bank, "ada@acme.example")
 	if a := v.navigate(g.at("wiki", "/pages/vault/1")); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
 		t.Errorf("what no sign-in satisfies: %d", a.status)
 	}
@@ -111,9 +99,7 @@ func TestS12AFormIsNotLost(t *testing.T) {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
 	}
 	g.upstream.none(t)
-	if a, at := v.walk(g.at("app", "/oauth/sign_in"), ""); a.status != http.StatusOK || at != g.at("app", "/oauth/sign_in") {
-		t.Errorf("the other tab: %d at %s", a.status, at)
-	}
+	v.arrives(t, g.at("app", "/oauth/sign_in"), "")
 	if v.cookie("app", hostCookie) == old {
 		t.Error("no new session")
 	}
@@ -121,19 +107,11 @@ func TestS12AFormIsNotLost(t *testing.T) {
 		t.Errorf("sent again: %d", a.status)
 	}
 	for _, site := range []string{"cross-site", "same-site", "none"} {
-		if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Sec-Fetch-Site", site); a.status != http.StatusForbidden {
-			t.Errorf("%s: %d", site, a.status)
-		}
+		v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Sec-Fetch-Site", site).is(t, http.StatusForbidden, site)
 	}
-	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("wiki")); a.status != http.StatusForbidden {
-		t.Errorf("from another host: %d", a.status)
-	}
-	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("auth")); a.status != http.StatusForbidden {
-		t.Errorf("from the issuer: %d", a.status)
-	}
-	if a := v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("app")); a.status != http.StatusOK {
-		t.Errorf("by the Origin alone: %d", a.status)
-	}
+	v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("wiki")).is(t, http.StatusForbidden, "from another host")
+	v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("auth")).is(t, http.StatusForbidden, "from the issuer")
+	v.send(http.MethodPost, g.at("app", "/save"), "a=b", "Origin", g.origin("app")).is(t, http.StatusOK, "by the Origin alone")
 }
 
 // TestS13ManyTabsSignInBesideEachOther: many tabs sign in at once → each returns to its page; an answer after eleven minutes → starts
@@ -147,17 +125,13 @@ func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 		if a := v.navigate(callback); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("wiki", path) {
 			t.Errorf("%d %s", a.status, a.header.Get("Location"))
 		}
-		if a := v.navigate(g.at("wiki", path)); a.status != http.StatusOK {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		v.navigate(g.at("wiki", path)).is(t, http.StatusOK, path)
 	}
 	// A state expires after the time that a sign-in may take. Then the browser starts again.
 	v.give("wiki", &http.Cookie{Name: hostCookie, MaxAge: -1})
 	late := v.begun("wiki", "/pages/3")
 	(&gateway{gatehouse: g.gatehouse}).later(c, 11*time.Minute)
-	if a, at := v.walk(late.String(), ""); a.status != http.StatusOK || at != g.at("wiki", "/pages/3") {
-		t.Errorf("late: %d at %s", a.status, at)
-	}
+	v.ends(t, late.String(), "", g.at("wiki", "/pages/3"))
 	// The same applies to a slow user whose code is fresh.
 	v.give("wiki", &http.Cookie{Name: hostCookie, MaxAge: -1})
 	asked := v.navigate(g.at("wiki", "/pages/4")).header.Get("Location")
@@ -198,9 +172,7 @@ func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 		"without a name (=x)": {"=gatehouse_session=" + own, http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := plain.send(http.MethodGet, g.at("app", "/"), "", "Cookie", c.cookie); a.status != c.want {
-				t.Errorf("%d", a.status)
-			}
+			plain.send(http.MethodGet, g.at("app", "/"), "", "Cookie", c.cookie).is(t, c.want)
 		})
 	}
 }
@@ -281,9 +253,7 @@ func TestS19NamedRoutesSignInToo(t *testing.T) {
 	named := "http://named.localhost:" + port
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "&(guarded) {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\n"+named+" {\n\tinvoke guarded\n}\nhttp://wiki.localhost:TCPPORT {")
 	v := g.signedIn(t, "ada@acme.example")
-	if a, at := v.walk(named+"/x", ""); a.status != http.StatusOK || at != named+"/x" {
-		t.Errorf("%d at %s", a.status, at)
-	}
+	v.arrives(t, named+"/x", "")
 }
 
 // TestS114ASignInInTheSecondOfARevocation: a revocation of a user, and sessions and tokens issued earlier in the same second → refused; a
@@ -335,9 +305,7 @@ func TestS115AGateBehindAGate(t *testing.T) {
 		"http://open.localhost:TCPPORT {\n\tlog_skip\n\tprotect {\n\t\toptional\n\t\tchallenge browser\n\t}\n\troute /in/* {\n\t"+inner+"}\n}\nhttp://wiki.localhost:TCPPORT {")
 	for _, host := range []string{"both", "open"} {
 		ada, ben := g.visitor(t), g.visitor(t)
-		if a, at := ada.walk(g.at(host, "/in/x"), "ada@acme.example"); a.status != http.StatusOK || at != g.at(host, "/in/x") {
-			t.Fatalf("%s: %d at %s: %s", host, a.status, at, a.body)
-		}
+		ada.arrives(t, g.at(host, "/in/x"), "ada@acme.example")
 		g.upstream.one(t).has(t, "Cookie").has(t, "X-Auth-Subject", "u-ada")
 		if a, at := ben.walk(g.at(host, "/in/x"), "ben@acme.example"); a.status != http.StatusForbidden || at != g.at(host, "/in/x") {
 			t.Errorf("%s: who may not: %d at %s", host, a.status, at)
@@ -347,13 +315,9 @@ func TestS115AGateBehindAGate(t *testing.T) {
 				t.Errorf("%s: a POST %s: %d", host, name, a.status)
 			}
 		}
-		if a := g.visitor(t).send(http.MethodGet, g.at(host, "/in/x"), ""); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: without a session: %d", host, a.status)
-		}
+		g.visitor(t).send(http.MethodGet, g.at(host, "/in/x"), "").is(t, http.StatusUnauthorized, host, ": without a session")
 		g.upstream.none(t)
-		if a := ada.send(http.MethodPost, g.at(host, "/in/x"), "a=b", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusOK {
-			t.Errorf("%s: a POST of its own page: %d", host, a.status)
-		}
+		ada.send(http.MethodPost, g.at(host, "/in/x"), "a=b", "Sec-Fetch-Site", "same-origin").is(t, http.StatusOK, host, ": a POST of its own page")
 		g.upstream.one(t)
 	}
 }
@@ -385,9 +349,7 @@ func TestS116AudiencesOfASession(t *testing.T) {
 	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
 		t.Errorf("a session: %d at %s", a.status, at)
 	}
-	if a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Authorization", "Bearer "+v.cookie("auth", "accessToken")); a.status != http.StatusUnauthorized {
-		t.Errorf("a token for the issuer's audience: %d", a.status)
-	}
+	g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Authorization", "Bearer "+v.cookie("auth", "accessToken")).is(t, http.StatusUnauthorized, "a token for the issuer's audience")
 }
 
 // TestS117TheIssuersHostAtAnotherPort: a site at the issuer's hostname and another port → browsers come back to that origin.
@@ -396,9 +358,7 @@ func TestS117TheIssuersHostAtAnotherPort(t *testing.T) {
 	_, port, _ := net.SplitHostPort(addr)
 	other := "http://auth.localhost:" + port
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {", other+" {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
-	if a, at := g.visitor(t).walk(other+"/x?y", "ada@acme.example"); a.status != http.StatusOK || at != other+"/x?y" {
-		t.Errorf("%d at %s: %s", a.status, at, a.body)
-	}
+	g.visitor(t).arrives(t, other+"/x?y", "ada@acme.example")
 	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
 	g.signedIn(t, "ada@acme.example")
 }
@@ -418,9 +378,7 @@ func TestS118ARevocationInTheMiddleOfACallback(t *testing.T) {
 				t.Errorf("%d at %s", a.status, at)
 			}
 			g.upstream.none(t)
-			if a, at := v.walk(g.at("wiki", "/pages/1"), "ada@acme.example"); a.status != http.StatusOK || at != g.at("wiki", "/pages/1") {
-				t.Errorf("signing in again: %d at %s", a.status, at)
-			}
+			v.arrives(t, g.at("wiki", "/pages/1"), "ada@acme.example")
 			g.upstream.seen()
 		})
 	}

@@ -77,6 +77,20 @@ func (v *visitorOfHosts) walkAt(p *lyingProvider, target string) (a answer, at s
 	return a, target, way
 }
 
+// arrivesBy is like arrives by way of a provider.
+func (v *visitorOfHosts) arrivesBy(t *testing.T, p *lyingProvider, target string) {
+	t.Helper()
+	v.endsBy(t, p, target, target)
+}
+
+// endsBy is like ends by way of a provider.
+func (v *visitorOfHosts) endsBy(t *testing.T, p *lyingProvider, from, want string) {
+	t.Helper()
+	if a, at, _ := v.walkAt(p, from); a.status != http.StatusOK || at != want {
+		t.Errorf("%d at %s, want %s: %s", a.status, at, want, a.body)
+	}
+}
+
 // TestS80WithoutAnIssuerAHostSignsInAtTheProvider: no issuer, `challenge browser <provider>` → signed in at the provider, back at the page,
 // a user as any other, no endpoint and no key. Internal names of the core appear nowhere.
 func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
@@ -94,9 +108,7 @@ func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
 	}
 	seen := g.upstream.one(t)
 	seen.has(t, identity.Groups, "engineering").has(t, "X-Email", "ada@acme.example").has(t, "Cookie").has(t, "Authorization")
-	if a, at, _ := v.walkAt(p, g.at("wiki", "/")); a.status != http.StatusOK || at != g.at("wiki", "/") {
-		t.Errorf("the second host: %d at %s", a.status, at)
-	}
+	v.arrivesBy(t, p, g.at("wiki", "/"))
 	list := g.ok("user", "list")
 	if !strings.Contains(list, "ada@acme.example") {
 		t.Errorf("the user is not listed: %s", list)
@@ -118,9 +130,7 @@ func TestS80WithoutAnIssuerAHostSignsInAtTheProvider(t *testing.T) {
 		t.Errorf("without a session: %d %v", anonymous.status, anonymous.header)
 	}
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/login", "/oauth/token"} {
-		if a := g.visitor(t).send(http.MethodGet, g.at("wiki", path), ""); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		g.visitor(t).send(http.MethodGet, g.at("wiki", path), "").is(t, http.StatusUnauthorized, path)
 	}
 	for _, host := range []string{"app", "wiki"} {
 		if list := g.ok("provider", "list"); !strings.Contains(list, g.at(host, "/oauth/callback/corp")) {
@@ -183,9 +193,7 @@ func TestS81SigningOutEndsTheSessionsOfTheProvider(t *testing.T) {
 		end  func(*visitorOfHosts)
 	}{
 		{"signed out at a host", func(v *visitorOfHosts) {
-			if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
-				t.Errorf("%d", a.status)
-			}
+			v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin").is(t, http.StatusSeeOther)
 		}},
 		{"tokens revoked", func(*visitorOfHosts) { g.ok("token", "revoke", "--user", "ada@acme.example") }},
 	} {
@@ -315,9 +323,7 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 	v := g.visitor(t)
 	v.walkAt(p, g.at("app", "/"))
 	p.change(func() { p.down = true })
-	if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-		t.Errorf("a session: %d", a.status)
-	}
+	v.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, "a session")
 	late := g.visitor(t)
 	if a := late.navigate(g.at("wiki", "/")); a.status != http.StatusSeeOther { // the metadata is cached
 		t.Errorf("%d", a.status)

@@ -94,9 +94,7 @@ func TestS43DeniedPage(t *testing.T) {
 	if a := v.send(http.MethodPost, g.at("app", "/engineering/x"), "a=b", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); a.status != http.StatusForbidden || strings.Contains(a.body, "ben@") {
 		t.Errorf("a form of another site: %d %s", a.status, a.body)
 	}
-	if a := g.visitor(t).navigate(g.at("app", "/engineering/x")); a.status != http.StatusSeeOther {
-		t.Errorf("who is not signed in: %d", a.status)
-	}
+	g.visitor(t).navigate(g.at("app", "/engineering/x")).is(t, http.StatusSeeOther, "who is not signed in")
 	g.upstream.none(t)
 }
 
@@ -120,13 +118,9 @@ func TestS44AnotherAccountComesBack(t *testing.T) {
 		t.Fatalf("it asks nobody who it is: %d at %s", a.status, at)
 	}
 	g.upstream.seen()
-	if a, at := v.walk(g.at("app", link), "ada@acme.example"); a.status != http.StatusOK || at != target {
-		t.Fatalf("%d at %s: %s", a.status, at, a.body)
-	}
+	v.ends(t, g.at("app", link), "ada@acme.example", target)
 	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
-	if a := g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+bens); a.status != http.StatusUnauthorized {
-		t.Errorf("the first account's session at the other host: %d", a.status)
-	}
+	g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Cookie", hostCookie+"="+bens).is(t, http.StatusUnauthorized, "the first account's session at the other host")
 	g.upstream.seen()
 	v.walk(g.at("wiki", "/pages/1"), "")
 	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")

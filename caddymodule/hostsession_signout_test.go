@@ -28,9 +28,7 @@ func (v *visitorOfHosts) signsOut(host string) (location string) {
 func (v *visitorOfHosts) holdOut(hosts ...string) {
 	v.t.Helper()
 	for _, host := range hosts {
-		if a := v.send(http.MethodGet, v.gate.at(host, "/pages/1"), ""); a.status != http.StatusUnauthorized {
-			v.t.Errorf("%s: %d", host, a.status)
-		}
+		v.send(http.MethodGet, v.gate.at(host, "/pages/1"), "").is(v.t, http.StatusUnauthorized, host)
 	}
 }
 
@@ -41,9 +39,7 @@ func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	g := startHosts(t, signInAtCorp(p, "default")...)
 	v, other := g.visitor(t), g.visitor(t)
 	for _, target := range []string{g.at("app", "/"), g.at("wiki", "/pages/1")} {
-		if a, at, _ := v.walkAt(p, target); a.status != http.StatusOK || at != target {
-			t.Fatalf("%d at %s: %s", a.status, at, a.body)
-		}
+		v.arrivesBy(t, p, target)
 		other.walkAt(p, target)
 	}
 	asks := v.navigate(g.at("app", "/oauth/sign_out"))
@@ -73,15 +69,11 @@ func TestS130ASignOutAtAHostLeadsThroughTheIssuerAndTheProvider(t *testing.T) {
 	if !strings.Contains(a.body, "prompt=select_account") {
 		t.Errorf("the page signs in again at once: %s", a.body)
 	}
-	if a := other.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-		t.Errorf("another browser: %d", a.status)
-	}
+	other.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, "another browser")
 	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("auth", "/oauth/logout") || strings.Contains(a.body, "<form") { // again, by the back button
 		t.Errorf("again: %d at %s", a.status, at)
 	}
-	if a, at, _ := v.walkAt(p, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") {
-		t.Errorf("signed in again: %d at %s", a.status, at)
-	}
+	v.arrivesBy(t, p, g.at("app", "/x"))
 }
 
 // TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider: the same without an issuer → through the provider, back to the host's page.
@@ -105,9 +97,7 @@ func TestS131WithoutAnIssuerASignOutLeadsThroughTheProvider(t *testing.T) {
 		t.Errorf("the provider was asked %v", p.signedOut)
 	}
 	v.holdOut("app", "wiki")
-	if a, at, _ := v.walkAt(p, g.at("app", "/x")); a.status != http.StatusOK || at != g.at("app", "/x") {
-		t.Errorf("signed in again: %d at %s", a.status, at)
-	}
+	v.arrivesBy(t, p, g.at("app", "/x"))
 }
 
 // TestS132ASignOutHoldsWithoutTheProvider: the provider offers no sign-out, is down, or was not used → signed out all the same, on the
@@ -210,9 +200,7 @@ func TestS133ALinkSignsNobodyOutByWayOfAHost(t *testing.T) {
 	if a := g.visitor(t).navigate(g.at("auth", "/oauth/logout?"+links["a host of ours"])); a.header.Get("Location") != g.at("app", "/oauth/sign_out") {
 		t.Errorf("without a cookie: %d to %q", a.status, a.header.Get("Location"))
 	}
-	if a := out.send(http.MethodHead, g.at("auth", "/oauth/logout?"+links["a host of ours"]), ""); a.status != http.StatusOK {
-		t.Errorf("HEAD: %d %v", a.status, a.header)
-	}
+	out.send(http.MethodHead, g.at("auth", "/oauth/logout?"+links["a host of ours"]), "").is(t, http.StatusOK, "HEAD")
 	if a := signedIn.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK || p.signedOut != nil {
 		t.Errorf("%d, and at the provider %v", a.status, p.signedOut)
 	}
@@ -229,13 +217,9 @@ func TestS133ALinkSignsNobodyOutByWayOfAHost(t *testing.T) {
 			t.Errorf("who is signed in is not asked: %d", a.status)
 		}
 		for _, query := range []string{"?state=x", "?code=x", "?error=access_denied", "?state=&code=x", "?state=x&state=y", "?%zz"} {
-			if a := v.explained(t, "app", v.navigate(g.at("app", "/oauth/callback/corp"+query))); a.status != http.StatusBadRequest {
-				t.Errorf("%q: %d to %q", query, a.status, a.header.Get("Location"))
-			}
+			v.explained(t, "app", v.navigate(g.at("app", "/oauth/callback/corp"+query))).is(t, http.StatusBadRequest, query)
 		}
-		if a := v.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-			t.Errorf("%d", a.status)
-		}
+		v.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK)
 	})
 }
 
@@ -278,9 +262,7 @@ func TestS140ThePagesOfAHostLearnWhoIsSignedIn(t *testing.T) {
 		}
 	}
 	v.signsOut("app")
-	if a := v.send(http.MethodGet, g.at("app", "/oauth/session"), "", fetch...); a.status != http.StatusUnauthorized {
-		t.Errorf("signed out: %d %s", a.status, a.body)
-	}
+	v.send(http.MethodGet, g.at("app", "/oauth/session"), "", fetch...).is(t, http.StatusUnauthorized, "signed out")
 	g.upstream.none(t)
 }
 
@@ -312,12 +294,8 @@ func TestS141ASignOutComesBackToAPath(t *testing.T) {
 	if _, at := signsOut(v, "/public/bye?x=1&y=%20"); at != g.at("app", "/public/bye?x=1&y=%20") {
 		t.Errorf("at %s", at)
 	}
-	if a, at := v.walk(g.at("app", "/oauth/sign_out"), ""); a.status != http.StatusOK || at != g.at("auth", "/oauth/logout") {
-		t.Errorf("the path is remembered for another time: %d at %s", a.status, at)
-	}
-	if a, at := v.walk(g.at("app", "/oauth/sign_out?return=/public/x"), ""); a.status != http.StatusOK || at != g.at("app", "/public/x") {
-		t.Errorf("who is not signed in: %d at %s", a.status, at)
-	}
+	v.ends(t, g.at("app", "/oauth/sign_out"), "", g.at("auth", "/oauth/logout"))
+	v.ends(t, g.at("app", "/oauth/sign_out?return=/public/x"), "", g.at("app", "/public/x"))
 	for _, elsewhere := range []string{
 		"https://evil.example/", "//evil.example/public/", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "/%0d%0aLocation: //evil", "@evil.example", ".evil.example", "/" + strings.Repeat("x", 5000),
 	} {
@@ -337,9 +315,7 @@ func TestS141ASignOutComesBackToAPath(t *testing.T) {
 
 	v = g.visitor(t)
 	location := g.at("app", "/oauth/sign_in?provider=corp&return=/x")
-	if a, at, _ := v.walkAt(p, location); a.status != http.StatusOK || at != g.at("app", "/x") {
-		t.Fatalf("%d at %s: %s", a.status, at, a.body)
-	}
+	v.endsBy(t, p, location, g.at("app", "/x"))
 	g.upstream.seen()
 	if _, at := signsOut(v, "/public/bye"); at != g.at("app", "/public/bye") {
 		t.Errorf("through the provider: at %s", at)
@@ -399,15 +375,11 @@ func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 	open := g.visitor(t)
 	pages := []string{"/people/acme/x", "/people/ada/x"}
 	for _, page := range pages {
-		if a, at, _ := open.walkAt(p, g.at("app", page)); a.status != http.StatusOK || at != g.at("app", page) {
-			t.Fatalf("%d at %s: %s", a.status, at, a.body)
-		}
+		open.arrivesBy(t, p, g.at("app", page))
 	}
 	says(false)
 	for _, page := range pages { // no rule has been checked again yet
-		if a := open.navigate(g.at("app", page)); a.status != http.StatusOK {
-			t.Errorf("%s before: %d", page, a.status)
-		}
+		open.navigate(g.at("app", page)).is(t, http.StatusOK, page, " before")
 	}
 	again := g.visitor(t)
 	if a, at, _ := again.walkAt(p, g.at("app", "/people/acme/x")); a.status != http.StatusForbidden || at != g.at("app", "/people/acme/x") {
@@ -416,12 +388,8 @@ func TestP153AnAddressThatIsVerifiedNoMore(t *testing.T) {
 	(&gateway{gatehouse: g.gatehouse}).later(c, time.Minute+time.Second)
 	for name, browser := range map[string]*visitorOfHosts{"the browser that signed in": again, "another": open} {
 		for _, page := range pages {
-			if a := browser.navigate(g.at("app", page)); a.status != http.StatusForbidden {
-				t.Errorf("%s, %s: %d %s", name, page, a.status, a.header.Get("Location"))
-			}
+			browser.navigate(g.at("app", page)).is(t, http.StatusForbidden, name, ", ", page)
 		}
-		if a := browser.navigate(g.at("app", "/x")); a.status != http.StatusOK {
-			t.Errorf("%s, without a rule: %d", name, a.status)
-		}
+		browser.navigate(g.at("app", "/x")).is(t, http.StatusOK, name, ", without a rule")
 	}
 }

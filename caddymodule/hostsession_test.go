@@ -26,9 +26,7 @@ func TestS1ANavigationSignsInAndComesBack(t *testing.T) {
 	seen.has(t, "Cookie").has(t, "Authorization").has(t, identity.Subject, "u-ada").has(t, identity.Organisation, "acme").has(t, identity.Role, "admin")
 	seen.has(t, identity.Groups, "engineering,Web%20Team")
 	wiki := g.at("wiki", "/pages/1")
-	if a, at := v.walk(wiki, ""); a.status != http.StatusOK || at != wiki {
-		t.Fatalf("the second host: %d at %s: %s", a.status, at, a.body)
-	}
+	v.arrives(t, wiki, "")
 	g.upstream.one(t).has(t, "X-Name", "Ada%20Admin").has(t, "X-Email", "ada@acme.example")
 }
 
@@ -42,9 +40,7 @@ func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {
 	if a := v.navigate(g.at("app", "/oauth/sign_out")); a.status != http.StatusOK || !strings.Contains(a.body, "ada@acme.example") {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"); a.status != http.StatusForbidden {
-		t.Errorf("the form of another site: %d", a.status)
-	}
+	v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example").is(t, http.StatusForbidden, "the form of another site")
 	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
 		t.Fatalf("still signed in, but %d at %s", a.status, at)
 	}
@@ -57,12 +53,8 @@ func TestS3SigningOutAtAHostEndsAllHosts(t *testing.T) {
 		}
 	}
 	v.give("wiki", &http.Cookie{Name: hostCookie, Value: stolen})
-	if a := v.send(http.MethodGet, g.at("wiki", "/pages/1"), ""); a.status != http.StatusUnauthorized {
-		t.Errorf("the cookie of before: %d", a.status)
-	}
-	if a := other.send(http.MethodGet, g.at("app", "/"), ""); a.status != http.StatusOK {
-		t.Errorf("another browser: %d", a.status)
-	}
+	v.send(http.MethodGet, g.at("wiki", "/pages/1"), "").is(t, http.StatusUnauthorized, "the cookie of before")
+	other.send(http.MethodGet, g.at("app", "/"), "").is(t, http.StatusOK, "another browser")
 }
 
 // TestS4ACookieIsOfItsHost: a host's cookie at another host, as a bearer token or as the issuer's session, or changed → 401.
@@ -82,19 +74,13 @@ func TestS4ACookieIsOfItsHost(t *testing.T) {
 		"the access token":    {g.at("app", "/"), "Cookie", hostCookie + "=" + v.cookie("auth", "accessToken")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := stranger.send(http.MethodGet, c[0], "", c[1:]...); a.status != http.StatusUnauthorized {
-				t.Errorf("%d", a.status)
-			}
+			stranger.send(http.MethodGet, c[0], "", c[1:]...).is(t, http.StatusUnauthorized)
 		})
 	}
 	g.upstream.none(t)
-	if a := stranger.send(http.MethodGet, g.at("app", "/"), "", "Cookie", hostCookie+"="+cookie); a.status != http.StatusOK {
-		t.Errorf("where it belongs: %d", a.status)
-	}
+	stranger.send(http.MethodGet, g.at("app", "/"), "", "Cookie", hostCookie+"="+cookie).is(t, http.StatusOK, "where it belongs")
 	if token := v.cookie("auth", "accessToken"); token != "" {
-		if a := stranger.send(http.MethodGet, g.at("app", "/"), "", "Authorization", "Bearer "+token); a.status != http.StatusOK {
-			t.Errorf("a token in the header: %d", a.status)
-		}
+		stranger.send(http.MethodGet, g.at("app", "/"), "", "Authorization", "Bearer "+token).is(t, http.StatusOK, "a token in the header")
 	}
 }
 

@@ -78,18 +78,14 @@ func TestS134HostsByHTTPS(t *testing.T) {
 				t.Fatalf("%d to %q", first.status, location)
 			}
 			holdCookies(t, cookiesIn(page(first)), true, map[string]int{signIn: 0})
-			if a, at := v.walk(first.header.Get("Location"), "ada@acme.example"); a.status != http.StatusOK || at != deep {
-				t.Fatalf("%d at %s: %s", a.status, at, a.body)
-			}
+			v.ends(t, first.header.Get("Location"), "ada@acme.example", deep)
 			if seen := g.upstream.one(t); seen.Header.Get("Cookie") != "" || seen.Header.Get("X-Forwarded-Proto") != "https" {
 				t.Errorf("the upstream saw %v", seen.Header)
 			}
 			callback := v.begun("wiki", "/pages/1")
 			back := v.navigate(callback.String())
 			holdCookies(t, cookiesIn(page(back)), true, map[string]int{session: 0})
-			if a := v.navigate(g.at("wiki", "/pages/1")); a.status != http.StatusOK {
-				t.Errorf("the second host: %d", a.status)
-			}
+			v.navigate(g.at("wiki", "/pages/1")).is(t, http.StatusOK, "the second host")
 			cookie := v.cookie("app", session)
 			for name, c := range map[string]struct {
 				host, target, sent string
@@ -107,9 +103,7 @@ func TestS134HostsByHTTPS(t *testing.T) {
 				check(t, err)
 				request.Host = c.host
 				request.Header.Set("Cookie", c.sent)
-				if a := answerTo(t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, request); a.status != c.want {
-					t.Errorf("the cookie %s: %d, want %d", name, a.status, c.want)
-				}
+				answerTo(t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, request).is(t, c.want, "the cookie ", name)
 			}
 			out := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin", "Origin", g.origin("app"))
 			deleted := cookiesIn(page(out))[session]
@@ -117,18 +111,12 @@ func TestS134HostsByHTTPS(t *testing.T) {
 				t.Errorf("%d %v", out.status, out.header)
 			}
 			for _, target := range []string{g.at("app", "/"), g.at("wiki", "/pages/1")} {
-				if a := sentBy(t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, http.MethodGet, target, "", "Cookie", session+"="+cookie); a.status != http.StatusUnauthorized {
-					t.Errorf("%s after the sign-out: %d", target, a.status)
-				}
+				sentBy(t, &http.Client{Transport: transport, CheckRedirect: stays, Timeout: patience}, http.MethodGet, target, "", "Cookie", session+"="+cookie).is(t, http.StatusUnauthorized, target, " after the sign-out")
 			}
-			if a := v.send(http.MethodGet, g.at("app", "/public/x"), ""); a.status != http.StatusOK {
-				t.Errorf("%d", a.status)
-			}
+			v.send(http.MethodGet, g.at("app", "/public/x"), "").is(t, http.StatusOK)
 		})
 	}
-	if a := sentBy(t, http.DefaultClient, http.MethodGet, "http://"+g.addr+"/", ""); a.status != http.StatusBadRequest {
-		t.Errorf("without TLS: %d %s", a.status, a.body)
-	}
+	sentBy(t, http.DefaultClient, http.MethodGet, "http://"+g.addr+"/", "").is(t, http.StatusBadRequest, "without TLS")
 }
 
 // TestS135EarlyDataAtAHost: a callback, sign-in, sign-out or form in early data → 425; repeated afterwards → the code is still good.

@@ -114,12 +114,8 @@ func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 		if at := a.location(); a.status != http.StatusSeeOther || at == nil || at.Query().Has("code") {
 			t.Fatalf("%d %v", a.status, a.header)
 		}
-		if a, at := victim.walk(a.header.Get("Location"), ""); a.status != http.StatusOK || at != g.at("auth", "/own/1") {
-			t.Errorf("the visitor: %d at %s", a.status, at)
-		}
-		if a, at := victim.walk(g.at("auth", "/own/2"), ""); a.status != http.StatusOK || at != g.at("auth", "/own/2") {
-			t.Errorf("the visitor's own attempt: %d at %s", a.status, at)
-		}
+		victim.ends(t, a.header.Get("Location"), "", g.at("auth", "/own/1"))
+		victim.arrives(t, g.at("auth", "/own/2"), "")
 	})
 }
 
@@ -276,9 +272,7 @@ func TestV7CodesAreForNavigations(t *testing.T) {
 		"of another scheme":  {silent, strings.Replace(origin, "https:", "http:", 1) + "/"},
 		"that is no address": {silent, "%"},
 	} {
-		if p := b.fetch(http.MethodGet, test.target, "", append(frame, "Referer", test.referer)...); p.status != http.StatusForbidden {
-			t.Errorf("a frame %s: %d %q", name, p.status, p.header.Get("Location"))
-		}
+		b.fetch(http.MethodGet, test.target, "", append(frame, "Referer", test.referer)...).is(t, http.StatusForbidden, "a frame ", name)
 	}
 	if n := granted() - before; n != 0 {
 		t.Errorf("%d grants were spent", n)

@@ -67,9 +67,7 @@ func TestNginxS100OneSignInForTheApplications(t *testing.T) {
 		t.Errorf("the upstream got the cookies %q", cookies)
 	}
 	wiki := g.at("wiki", "/pages/1")
-	if a, at := v.walk(wiki, ""); a.status != http.StatusOK || at != wiki {
-		t.Fatalf("the second application: %d at %s: %s", a.status, at, a.body)
-	}
+	v.arrives(t, wiki, "")
 	g.upstream.one(t).has(t, "X-Auth-Subject", "ada")
 	if a := g.visitor(t).send(http.MethodHead, deep, "", navigation...); a.status != http.StatusSeeOther || a.header.Get("Location") == "" {
 		t.Errorf("HEAD: %d", a.status)
@@ -174,9 +172,7 @@ func TestNginxS103GroupsPerApplication(t *testing.T) {
 	if a := v.send(http.MethodGet, g.at("wiki", "/api"), "", fetch...); a.status != http.StatusForbidden || strings.Contains(a.body, "<html") {
 		t.Errorf("a fetch: %d %v %s", a.status, a.header, a.body)
 	}
-	if a := v.navigate(g.at("app", "/")); a.status != http.StatusOK {
-		t.Errorf("the other application: %d", a.status)
-	}
+	v.navigate(g.at("app", "/")).is(t, http.StatusOK, "the other application")
 	g.upstream.one(t)
 }
 

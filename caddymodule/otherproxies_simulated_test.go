@@ -197,9 +197,7 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 		"WebSocket elsewhere": {http.MethodGet, append(upgrade, sibling...), 403},
 		"fetch elsewhere":     {http.MethodGet, sibling, 200}, // the sibling cannot read the response
 	} {
-		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		v.send(c.method, g.at("app", "/x"), "", c.headers...).is(t, c.want, name)
 	}
 	stranger := g.visitor(t)
 	if a := stranger.send(http.MethodGet, g.at("app", "/x"), "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
@@ -211,25 +209,17 @@ func TestTraefikS107SignsBrowsersIn(t *testing.T) {
 	}
 	// The browser's method counts, whether the proxy asks by GET or by HEAD. A missing method is not safe.
 	p.method = http.MethodHead
-	if a := v.send(http.MethodPost, g.at("app", "/x"), "", sibling...); a.status != http.StatusForbidden {
-		t.Errorf("asked by HEAD about a POST of a sibling: %d", a.status)
-	}
-	if a := v.send(http.MethodPost, g.at("app", "/x"), "", same...); a.status != http.StatusOK {
-		t.Errorf("asked by HEAD about a POST of a page: %d", a.status)
-	}
+	v.send(http.MethodPost, g.at("app", "/x"), "", sibling...).is(t, http.StatusForbidden, "asked by HEAD about a POST of a sibling")
+	v.send(http.MethodPost, g.at("app", "/x"), "", same...).is(t, http.StatusOK, "asked by HEAD about a POST of a page")
 	p.tell = func(h http.Header, r *http.Request) { h.Set("X-Forwarded-Uri", r.RequestURI) }
-	if a := v.send(http.MethodPost, g.at("app", "/x"), "", sibling...); a.status != http.StatusForbidden {
-		t.Errorf("asked by HEAD, and the method is not told: %d", a.status)
-	}
+	v.send(http.MethodPost, g.at("app", "/x"), "", sibling...).is(t, http.StatusForbidden, "asked by HEAD, and the method is not told")
 	p.method = http.MethodGet
 	// The forwarded headers decide nothing else.
 	p.tell = func(h http.Header, _ *http.Request) {
 		h.Set("X-Forwarded-Method", "GET")
 		h.Set("X-Forwarded-Uri", "/app")
 	}
-	if a := v.navigate(g.at("wiki", "/pages/1")); a.status != http.StatusForbidden {
-		t.Errorf("the path of another application is told: %d", a.status)
-	}
+	v.navigate(g.at("wiki", "/pages/1")).is(t, http.StatusForbidden, "the path of another application is told")
 }
 
 // TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone checks that the headers count from trusted proxies alone,
@@ -269,9 +259,7 @@ func TestTraefikS107WhatIsToldIsBelievedOfTrustedProxiesAlone(t *testing.T) {
 	}
 	t.Run("no method", func(t *testing.T) {
 		p.tell = func(h http.Header, r *http.Request) { h.Set("X-Forwarded-Uri", r.RequestURI) }
-		if a := g.visitor(t).navigate(g.at("app", "/x")); a.status != http.StatusUnauthorized {
-			t.Errorf("%d", a.status)
-		}
+		g.visitor(t).navigate(g.at("app", "/x")).is(t, http.StatusUnauthorized)
 	})
 }
 
@@ -319,11 +307,7 @@ func TestEnvoyS108SignsBrowsersIn(t *testing.T) {
 		"POST of a sibling": {http.MethodPost, []string{"Sec-Fetch-Site", "same-site", "Origin", g.origin("wiki")}, 403},
 		"another method":    {http.MethodPost, []string{"X-Forwarded-Method", "GET"}, 403},
 	} {
-		if a := v.send(c.method, g.at("app", "/x"), "", c.headers...); a.status != c.want {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		v.send(c.method, g.at("app", "/x"), "", c.headers...).is(t, c.want, name)
 	}
-	if a := g.visitor(t).send(http.MethodGet, g.at("app", "/x"), ""); a.status != http.StatusUnauthorized {
-		t.Errorf("a program: %d", a.status)
-	}
+	g.visitor(t).send(http.MethodGet, g.at("app", "/x"), "").is(t, http.StatusUnauthorized, "a program")
 }
