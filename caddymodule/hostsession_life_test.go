@@ -246,14 +246,16 @@ func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
 	}
 }
 
-// TestS19NamedRoutesSignInToo: `protect` in a named route → browsers sign in.
-func TestS19NamedRoutesSignInToo(t *testing.T) {
-	_, port, err := net.SplitHostPort(freeAddr(t)) // a separate server without another route for browsers
-	check(t, err)
-	named := "http://named.localhost:" + port
-	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "&(guarded) {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\n"+named+" {\n\tinvoke guarded\n}\nhttp://wiki.localhost:TCPPORT {")
-	v := g.signedIn(t, "ada@acme.example")
-	v.arrives(t, named+"/x", "")
+// TestS19S117SitesThatSignInToo: `protect` in a named route, or a site at the issuer's hostname and another port → browsers sign in and come back to
+// that origin.
+func TestS19S117SitesThatSignInToo(t *testing.T) {
+	named, other := "http://named."+strings.Replace(freeAddr(t), "127.0.0.1", "localhost", 1), "http://auth."+strings.Replace(freeAddr(t), "127.0.0.1", "localhost", 1)
+	g := startHosts(t, "http://wiki.localhost:TCPPORT {", "&(guarded) {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\n"+
+		named+" {\n\tinvoke guarded\n}\n"+other+" {\n"+gated("", "challenge browser")+"}\nhttp://wiki.localhost:TCPPORT {")
+	g.signedIn(t, "ada@acme.example").arrives(t, named+"/x", "")
+	g.upstream.seen()
+	g.visitor(t).arrives(t, other+"/x?y", "ada@acme.example")
+	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
 }
 
 // TestS114ASignInInTheSecondOfARevocation: a revocation of a user, and sessions and tokens issued earlier in the same second → refused; a
@@ -350,17 +352,6 @@ func TestS116AudiencesOfASession(t *testing.T) {
 		t.Errorf("a session: %d at %s", a.status, at)
 	}
 	g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Authorization", "Bearer "+v.cookie("auth", "accessToken")).is(t, http.StatusUnauthorized, "a token for the issuer's audience")
-}
-
-// TestS117TheIssuersHostAtAnotherPort: a site at the issuer's hostname and another port → browsers come back to that origin.
-func TestS117TheIssuersHostAtAnotherPort(t *testing.T) {
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	other := "http://auth.localhost:" + port
-	g := startHosts(t, "http://wiki.localhost:TCPPORT {", other+" {\n\tprotect {\n\t\tchallenge browser\n\t}\n\treverse_proxy UPSTREAM\n}\nhttp://wiki.localhost:TCPPORT {")
-	g.visitor(t).arrives(t, other+"/x?y", "ada@acme.example")
-	g.upstream.one(t).has(t, "X-Auth-Subject", "u-ada")
-	g.signedIn(t, "ada@acme.example")
 }
 
 // TestS118ARevocationInTheMiddleOfACallback: the user revoked between answer and callback → no session, a new sign-in.

@@ -20,11 +20,26 @@ func (v *visitorOfHosts) explained(t *testing.T, host string, a answer) answer {
 	return v.navigate(v.gate.at(host, "/oauth/callback"))
 }
 
-// TestV6RefusedCallbacksKeepNoCode: a refused answer at any callback → 303 to an address without code or state.
-func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
+// pendingOf returns a value that was sealed for another purpose.
+func pendingOf(t *testing.T, v *visitorOfHosts) string {
+	t.Helper()
+	a := v.gate.visitor(t).navigate(v.gate.at("auth", "/oauth/account"))
+	return a.location().Query().Get("pending")
+}
+
+// TestS8V6RefusedCallbacksKeepNoCode: a callback with a foreign, altered, missing or doubled state or iss, by POST, or with an answer that refuses
+// → no session, and 303 to an address without code or state.
+func TestS8V6RefusedCallbacksKeepNoCode(t *testing.T) {
 	g := startHosts(t)
+	fresh := g.visitor(t)
+	fresh.walk(g.at("auth", "/oauth/login"), "ada@acme.example")
+	other := fresh.begun("app", "/x")
 	for name, change := range map[string]func(*url.URL) string{
 		"a state that is made up": func(u *url.URL) string { return withQuery(u, "state", "x") },
+		"a state of another host": func(u *url.URL) string { return withQuery(u, "state", other.Query().Get("state")) },
+		"a state that is changed": func(u *url.URL) string { return withQuery(u, "state", u.Query().Get("state")[1:]) },
+		"a sealed return":         func(u *url.URL) string { return withQuery(u, "state", pendingOf(t, fresh)) },
+		"no issuer":               func(u *url.URL) string { return withQuery(u, "iss", "") },
 		"no state":                func(u *url.URL) string { return withQuery(u, "state", "") },
 		"two states":              func(u *url.URL) string { return u.String() + "&state=x" },
 		"another issuer":          func(u *url.URL) string { return withQuery(u, "iss", "https://evil.example") },
@@ -52,6 +67,19 @@ func TestV6RefusedCallbacksKeepNoCode(t *testing.T) {
 				t.Error("somebody is signed in")
 			}
 		})
+	}
+	for name, change := range map[string][2]string{
+		"at another host": {"wiki.", "app."}, "encoded": {"/oauth/callback", "/oauth/%63allback"}, "with a second slash": {"/oauth/callback", "//oauth/callback"},
+	} {
+		v := g.signedIn(t, "ada@acme.example")
+		a := v.navigate(strings.Replace(v.begun("wiki", "/pages/1").String(), change[0], change[1], 1))
+		if at := a.header.Get("Location"); a.status < 400 && at != "/oauth/callback" || a.status >= 400 && at != "" || v.cookie("wiki", hostCookie) != "" {
+			t.Errorf("%s: %d %v", name, a.status, a.header)
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut} {
+		v := g.signedIn(t, "ada@acme.example")
+		v.explained(t, "wiki", v.send(method, v.begun("wiki", "/pages/1").String(), "")).is(t, http.StatusMethodNotAllowed, method)
 	}
 	t.Run("a browser that keeps no cookies", func(t *testing.T) {
 		bare := g.visitor(t)
@@ -169,19 +197,9 @@ func TestV11OtherSpellingsOfOurPaths(t *testing.T) {
 	}
 }
 
-// TestV6CallbacksOfAProvider: callbacks of a provider keep no code either, at a host without our issuer or at the
-// issuer.
+// TestV6CallbacksOfAProvider: callbacks of a provider keep no code either. TestS133V6ALinkSignsNobodyOutByWayOfAHost has those of a host without
+// our issuer.
 func TestV6CallbacksOfAProvider(t *testing.T) {
-	p := newLyingProvider(t)
-	g := startDirect(t, p)
-	for name, query := range map[string]string{
-		"made up": "code=c&state=x", "no state": "code=c", "twice": "code=c&code=d&state=x", "semicolons": "code=c;state=x", "no code": "state=x", "an error": "error=access_denied&state=x",
-	} {
-		v := g.visitor(t)
-		if a := v.explained(t, "app", v.navigate(g.at("app", "/oauth/callback/corp?"+query))); a.status < 400 {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
-	}
 	corp := newLyingProvider(t)
 	with := startProviders(t, atProvider("corp", corp, "link verified_email"))
 	for _, query := range []string{"code=c&state=x", "code=c", "code=c&code=d&state=x", "code=c;state=x", "state=x", "error=access_denied&state=x", "x=y"} {
