@@ -121,7 +121,8 @@ func TestG94AssertionReachesTheUpstream(t *testing.T) {
 	g.asserts(t, g.passed(t, g.request("GET", "/any/x?spoofed", bearer(token), "x-gate-assertion: mine")), "https://orders.example")
 }
 
-// TestG94AssertionIsForTheRequestOnTheWire checks that method and target equal those of the request line at the upstream, byte for byte.
+// TestG94AssertionIsForTheRequestOnTheWire checks that method and target equal those of the request line at the upstream, byte for byte, also of a
+// WebSocket.
 func TestG94AssertionIsForTheRequestOnTheWire(t *testing.T) {
 	g := startBoth(t, siteWith("", assertingRoutes))
 	token := g.server("public")
@@ -136,6 +137,10 @@ func TestG94AssertionIsForTheRequestOnTheWire(t *testing.T) {
 	}
 	g.audited()
 	g.raw(g.request("HEAD", "/any/x", bearer(token), "Connection: close"))
+	g.asserts(t, g.upstream.one(t), "https://orders.example")
+	g.upstream.answer = websocketUpstream
+	w := g.dial(t, g.request("GET", "/any/socket?x", append(slices.Clone(webSocket), bearer(token))...))
+	w.echoes(t)
 	g.asserts(t, g.upstream.one(t), "https://orders.example")
 }
 
@@ -197,22 +202,4 @@ func TestG94ATokenTooLongForAnAssertion(t *testing.T) {
 	long := g.user("u-ada", strings.Repeat("a", 3500), "", "public")
 	g.refused(t, g.request("GET", "/any/x", bearer(long)), http.StatusUnauthorized)
 	g.passed(t, g.request("GET", "/any/x", bearer(g.server("public"))))
-}
-
-func upgradeLines() []string {
-	return []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
-}
-
-// TestG94AssertionOfAWebSocket checks that the assertion matches the request that reverse_proxy sends for a WebSocket.
-func TestG94AssertionOfAWebSocket(t *testing.T) {
-	g := startGate(t, siteWith("", assertingRoutes))
-	g.upstream.answer = websocketUpstream
-	token := g.server("public")
-	w := g.dial(t, g.request("GET", "/any/socket?x", append(upgradeLines(), bearer(token))...))
-	if w.status != http.StatusSwitchingProtocols {
-		t.Fatalf("status %d", w.status)
-	}
-	w.echoes(t)
-	_ = w.Close()
-	g.asserts(t, g.upstream.one(t), "https://orders.example")
 }

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,13 +50,20 @@ var spoofs = []string{
 	"Proxy: http://evil.test:8080", "pROXY: a", "proxy: ", // CGI programs read it as the proxy to use
 }
 
-// TestG47G95ClientNamesItself: X-Auth-Subject of a client in any case, twice or as a list, `Proxy` → one value, ours; dropped.
-func TestG47G95ClientNamesItself(t *testing.T) {
-	g := startBoth(t, siteWith("", gated("")))
+// TestG47G49G95ClientNamesItself: X-Auth-Subject of a client in any case, twice or as a list, `Proxy`, and `Connection: close, X-Auth-Subject` → one
+// value, ours, also behind a proxy that deletes what Connection names; dropped. Package identity tests every line.
+func TestG47G49G95ClientNamesItself(t *testing.T) {
+	g := startBoth(t, siteWith("", gated("/relay/*", "upstream_token relay")+gated("")))
 	token := g.server("public")
 	g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, spoofs...)...)).ours(t, "conf")
 	g.passed(t, g.request("GET", "/any/x", append(append(spoofs[:len(spoofs):len(spoofs)], bearer(token)), spoofs...)...)).ours(t, "conf")
 	g.refused(t, g.request("GET", "/any/x", spoofs...), 401)
+	for _, trick := range connectionTricks {
+		request := g.request("GET", "/relay/x", append([]string{bearer(token)}, trick...)...)
+		for _, request := range []string{request, strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1)} {
+			g.passed(t, request).ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "X-Forwarded-For", "127.0.0.1")
+		}
+	}
 	for _, name := range []string{"X-Auth-Subjects", "XAuth-Subject", "X--Auth-Subject"} { // names that belong to others
 		g.passed(t, g.request("GET", "/any/x", bearer(token), name+": kept")).has(t, name, "kept")
 	}
@@ -89,27 +95,6 @@ var connectionTricks = [][]string{
 	{"Connection: Authorization, X-Auth-Subject"},
 }
 
-// TestG49ConnectionNamesIdentity: `Connection: close, X-Auth-Subject` → our header still arrives. Package identity tests every line.
-func TestG49ConnectionNamesIdentity(t *testing.T) {
-	g := startGate(t, siteWith("", gated("", "upstream_token relay")))
-	token := g.server("public")
-	for _, trick := range connectionTricks {
-		t.Run(strings.Join(trick, " / "), func(t *testing.T) {
-			seen := g.passed(t, g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...))
-			seen.ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "X-Forwarded-For", "127.0.0.1")
-			for _, line := range seen.Header["Connection"] {
-				for word := range strings.SplitSeq(line, ",") {
-					if option := strings.TrimSpace(word); !slices.Contains([]string{"keep-alive", "close", "Upgrade", "TE"}, option) {
-						t.Errorf("Connection: %q", line)
-					}
-				}
-			}
-			old := strings.Replace(g.request("GET", "/any/x", append([]string{bearer(token)}, trick...)...), "HTTP/1.1", "HTTP/1.0", 1)
-			g.passed(t, old).ours(t, "conf")
-		})
-	}
-}
-
 func TestG50UpgradeWithIdentity(t *testing.T) {
 	g := startGate(t, relaying())
 	token := g.server("public")
@@ -133,10 +118,6 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 			seen := g.upstream.one(t)
 			seen.ours(t, "conf").has(t, "Authorization", "Bearer "+token).has(t, "Connection", "Upgrade").has(t, "HTTP2-Settings")
 		})
-	}
-	for _, lines := range [][]string{{}, {"Authorization: Bearer bad"}, {"Sec-WebSocket-Protocol: bearer, " + token}, {"Cookie: accessToken=" + token}} {
-		g.tokens = nil
-		g.refused(t, g.request("GET", "/any/socket", append(lines, webSocket...)...), 401)
 	}
 }
 
@@ -236,24 +217,15 @@ func TestG53G95StrippedOnEveryPath(t *testing.T) {
 	g.passed(t, g.request("GET", "/optional/x", spoof, bearer(token))).ours(t, "conf")
 }
 
-// TestG54ClaimsThatWouldSplitAHeader: a claim with CR LF, NUL, commas, 8 KiB → encoded or 401, never splits a header.
+// TestG54ClaimsThatWouldSplitAHeader: a claim with CR LF, commas, 8 KiB → encoded or 401, never splits a header. Package identity tests the encoding.
 func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	g := startGate(t, siteWith("", gated("/own/*", "forward X-Org org", "forward X-Aud aud", "forward X-List list", "forward X-Object object", "forward X-Number number")+
 		gated("")))
 	f := g.forger()
-	for value, want := range map[string]string{
-		"acme\r\nX-Auth-Role: admin": "acme%0D%0AX-Auth-Role:%20admin", "a\x00b": "a%00b", strings.Repeat("a", 4096): strings.Repeat("a", 4096),
-	} {
-		token := g.watched(f.user("u-1", value, value[:min(len(value), 100)]))
-		seen := g.passed(t, g.request("GET", "/x", bearer(token)))
-		seen.has(t, identity.Organisation, want)
-		if len(value) <= 100 {
-			seen.has(t, identity.Role, want)
-		}
+	for value, want := range map[string]string{"acme\r\nX-Auth-Role: admin": "acme%0D%0AX-Auth-Role:%20admin", strings.Repeat("a", 4096): strings.Repeat("a", 4096)} {
+		token := g.watched(f.user("u-1", value, "member"))
+		g.passed(t, g.request("GET", "/x", bearer(token))).has(t, identity.Organisation, want).has(t, identity.Role, "member")
 		g.passed(t, g.request("GET", "/own/x", bearer(token))).has(t, "X-Org", want)
-		if len(value) < 100 {
-			g.passed(t, g.request("GET", "/x", bearer(g.user(value, "", "", "public")))).has(t, identity.Subject, want)
-		}
 	}
 	// Values longer than upstreams accept.
 	for _, value := range []string{strings.Repeat("a", 4097), strings.Repeat("ü", 1000), strings.Repeat("a", 5000)} {
@@ -270,7 +242,8 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 	seen.has(t, "X-Aud", f.issuer+" a%2C%20b%0D%0Ac").has(t, "X-List", "x%20y 1 true").has(t, "X-Object").has(t, "X-Number", "12.5")
 }
 
-// TestG55PlaceholdersAreText: a claim or name such as `{env.DB_DSN}` → literal text.
+// TestG55PlaceholdersAreText: a claim or name such as `{env.DB_DSN}` → literal text. Caddy's placeholders of the user name the caller, and are
+// empty without one.
 func TestG55PlaceholdersAreText(t *testing.T) {
 	t.Setenv("GATE_TEST_SECRET", "s3cret-of-the-environment")
 	g := startGate(t, siteWith("", `	protect {
@@ -280,8 +253,14 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 	reverse_proxy UPSTREAM {
 		header_up X-User {http.auth.user.id}
 		header_up X-Org {http.auth.user.org}
+		header_up X-Client {http.auth.user.client_id}
+		header_up X-Scope "{http.auth.user.scope}"
 		header_up X-None {http.auth.user.nothing}
 	}`))
+	spoofed := []string{"X-User: admin", "X-Org: admin", "X-Client: admin"}
+	seen := g.passed(t, g.request("GET", "/x", append(spoofed, bearer(g.user("u-1", "acme", "member", "public", "trusted")))...))
+	seen.has(t, "X-User", "u-1").has(t, "X-Org", "acme").has(t, "X-Client", "conf").has(t, "X-Scope", "public trusted")
+	g.passed(t, g.request("GET", "/pub/x", spoofed...)).has(t, "X-User", "").has(t, "X-Org", "").has(t, "X-Client", "").has(t, "X-Scope", "")
 	f := g.forger()
 	for _, value := range []string{
 		"{env.GATE_TEST_SECRET}", "{http.request.header.X-Secret}", "{file./etc/passwd}", "{http.auth.user.id}", "{{env.GATE_TEST_SECRET}}",
@@ -299,26 +278,6 @@ func TestG55PlaceholdersAreText(t *testing.T) {
 	}
 	if strings.Contains(g.logs(), "s3cret-of-the-environment") {
 		t.Error("a placeholder was replaced on its way to the log")
-	}
-}
-
-// TestPlaceholdersOfTheUser checks that Caddy's user placeholders name the caller and are empty without one.
-func TestPlaceholdersOfTheUser(t *testing.T) {
-	g := startGate(t, siteWith("", `	protect {
-		anonymous /pub/*
-	}
-	reverse_proxy UPSTREAM {
-		header_up X-User {http.auth.user.id}
-		header_up X-Org {http.auth.user.org}
-		header_up X-Client {http.auth.user.client_id}
-		header_up X-Scope "{http.auth.user.scope}"
-	}`))
-	spoofed := []string{"X-User: admin", "X-Org: admin", "X-Client: admin"}
-	seen := g.passed(t, g.request("GET", "/x", append(spoofed, bearer(g.user("u-1", "acme", "member", "public", "trusted")))...))
-	seen.has(t, "X-User", "u-1").has(t, "X-Org", "acme").has(t, "X-Client", "conf").has(t, "X-Scope", "public trusted")
-	seen = g.passed(t, g.request("GET", "/pub/x", spoofed...))
-	for _, name := range []string{"X-User", "X-Org", "X-Client", "X-Scope"} {
-		seen.has(t, name, "")
 	}
 }
 

@@ -287,15 +287,6 @@ func TestG79RevocationsTooOld(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(token)))
 }
 
-// settled waits until at most limit goroutines run, and returns their number.
-func settled(limit int) int {
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if n := runtime.NumGoroutine(); n <= limit || time.Now().After(deadline) {
-			return n
-		}
-	}
-}
-
 // TestG72TheRestOfABodyIsNoRequest checks that the unread rest of a body is not read as another request after an early answer. Behind a
 // proxy that shares its connections it would be a request in another client's name.
 func TestG72TheRestOfABodyIsNoRequest(t *testing.T) {

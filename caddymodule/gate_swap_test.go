@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,7 +114,7 @@ func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
 	}
 	g.upstream.answer = websocketUpstream
 	for path, audience := range map[string]string{"/any/socket": ordersAudience, "/strip/socket": ""} {
-		w := g.dial(t, g.request("GET", path, append(upgradeLines(), bearer(token))...))
+		w := g.dial(t, g.request("GET", path, append(slices.Clone(webSocket), bearer(token))...))
 		if w.status != http.StatusSwitchingProtocols {
 			t.Fatalf("status %d", w.status)
 		}
