@@ -122,24 +122,6 @@ func TestResourceMetadata(t *testing.T) {
 	}
 }
 
-// TestResourceMetadataOfTheIssuer: the root is the issuer's audience, and a route that also accepts tokens of other
-// issuers names those. In the root's metadata, a client finds the issuers of the routes below it after those of the
-// root.
-func TestResourceMetadataOfTheIssuer(t *testing.T) {
-	g := startGate(t, site)
-	_, _, body := g.get(wellKnown, "")
-	var root resourceDocument
-	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != g.url || !slices.Contains(root.Scopes, "orders.read") {
-		t.Errorf("%s: %v", body, err)
-	}
-	p := startProvider(t)
-	h := resourceGate(t, p, true)
-	_, _, body = h.get(wellKnown, "") // the last handle is the root, and accepts corp's tokens; others accept ours
-	if err := json.Unmarshal([]byte(body), &root); err != nil || root.Resource != h.url || !slices.Equal(root.Servers, []string{p.url, h.url}) {
-		t.Errorf("%s: %v", body, err)
-	}
-}
-
 // TestG97WellKnownPathsAreOurs: no request below the well-known path reaches an upstream, and without our own issuer
 // no other path of ours exists.
 func TestG97WellKnownPathsAreOurs(t *testing.T) {
@@ -180,76 +162,4 @@ func (p *provider) tokenWith(audience string) string {
 	f := *p.signer()
 	f.audience = audience
 	return f.claiming(map[string]any{"sub": "ada", "client_id": "app", "scope": "buy read"})
-}
-
-// TestAClientFollowsRFC9728: a client that knows only the URL of a resource finds the issuer, gets a token and is
-// accepted.
-func TestAClientFollowsRFC9728(t *testing.T) {
-	p := startProvider(t)
-	g := resourceGate(t, p, true)
-	p.says(providerMetadata, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.url, "jwks_uri": p.url + providerJWKS, "token_endpoint": p.url + "/token"})
-	})
-	p.says("/token", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": p.tokenFor(g), "token_type": "Bearer"})
-	})
-	for name, test := range map[string]struct{ path, issuer string }{
-		"our own issuer": {"/both/x", g.url}, "another issuer": {"/shop/x", p.url}, "another issuer at the root": {"/x", p.url},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := metadataClient{t}
-			token := c.obtain(g.url+test.path, test.issuer)
-			g.passed(t, g.request("GET", test.path, bearer(g.watched(token))))
-		})
-	}
-}
-
-// metadataClient follows the metadata as RFC 9728 and RFC 8414 specify.
-type metadataClient struct{ t *testing.T }
-
-func (c metadataClient) obtain(resource, issuer string) string {
-	c.t.Helper()
-	response, err := http.Get(resource)
-	check(c.t, err)
-	_ = response.Body.Close()
-	var found resourceDocument
-	location := parameters(c.t, response.Header)["resource_metadata"]
-	c.read(location, &found)
-	// §3.3: the identifier is the one from which the URL was formed, and the requested URL lies below it.
-	if strings.Replace(location, wellKnown, "", 1) != found.Resource || !strings.HasPrefix(resource+"/", found.Resource+"/") {
-		c.t.Fatalf("%s says that it is about %s", location, found.Resource)
-	}
-	if !slices.Contains(found.Servers, issuer) {
-		c.t.Fatalf("%s is not among %q", issuer, found.Servers)
-	}
-	var server struct {
-		Issuer string `json:"issuer"`
-		Token  string `json:"token_endpoint"`
-	}
-	c.read(issuer+"/.well-known/oauth-authorization-server", &server)
-	if server.Issuer != issuer {
-		c.t.Fatalf("the metadata of %s say %s", issuer, server.Issuer)
-	}
-	response, err = http.PostForm(server.Token, url.Values{
-		"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}, "resource": {found.Resource},
-	})
-	check(c.t, err)
-	defer func() { _ = response.Body.Close() }()
-	var answer struct {
-		Token string `json:"access_token"`
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Token == "" {
-		c.t.Fatalf("no token: %d, %v", response.StatusCode, err)
-	}
-	return answer.Token
-}
-
-func (c metadataClient) read(location string, into any) {
-	c.t.Helper()
-	response, err := http.Get(location)
-	check(c.t, err)
-	defer func() { _ = response.Body.Close() }()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
-		c.t.Fatalf("%s: %d, %v", location, response.StatusCode, err)
-	}
 }
