@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // CORS: preflights, and which answers pages of other origins may read.
@@ -184,21 +181,6 @@ func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
 			g.upstream.seen()
 		})
 	}
-}
-
-// TestPagesReadThatTheGateCannotCheck checks that a page can read a 503 and its Retry-After.
-func TestPagesReadThatTheGateCannotCheck(t *testing.T) {
-	now := setClock(t)
-	g := startGate(t, siteWith("", corsRoutes))
-	token := g.server("public")
-	g.silenceFeed()
-	g.app().node.Revocations.MarkFresh(node.Clock())
-	now.advance(5*time.Minute + time.Second)
-	header, _ := g.refused(t, g.request("GET", "/bearer/x", bearer(token), "Origin: "+spa), 503)
-	if header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
-	readableBy(t, header, spa, false)
 }
 
 func (g *gateway) revokeOverTheWire(token string) {

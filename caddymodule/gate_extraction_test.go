@@ -36,9 +36,9 @@ func TestG01NoToken(t *testing.T) {
 	g.passed(t, g.request("GET", "/any/x", bearer(g.watched(g.token()))))
 }
 
-// TestG02To11WhereATokenMayBe: `bearer` in any case → accepted; a token out of shape, twice, or anywhere but in Authorization → 400 or 401.
+// TestG02To11G07WhereATokenMayBe: `bearer` in any case → accepted; a token out of shape, twice, or anywhere but in Authorization → 400 or 401.
 // Package requests tests every shape.
-func TestG02To11WhereATokenMayBe(t *testing.T) {
+func TestG02To11G07WhereATokenMayBe(t *testing.T) {
 	g := startBoth(t, siteWith("\t\tprotocols h1 h2c", "\tprotect\n\treverse_proxy UPSTREAM"))
 	token := g.server("public")
 	good := bearer(token)

@@ -43,7 +43,8 @@ func found(names ...string) (directives []string) {
 	return directives
 }
 
-func TestG41MatchersOfTheCaller(t *testing.T) {
+// TestG41G42MatchersOfTheCaller: matchers of scopes and claims → match the caller's; `require` with one → holds for the requests that it matches.
+func TestG41G42MatchersOfTheCaller(t *testing.T) {
 	g := startGate(t, siteWith("", matched))
 	for name, test := range map[string]struct{ path, token, want string }{
 		"no scope":         {"/m/x", g.server("public"), ""},
@@ -77,15 +78,10 @@ func TestG41MatchersOfTheCaller(t *testing.T) {
 		t.Errorf("neither: %d", status)
 	}
 	g.upstream.seen()
-}
-
-// TestG42MatchersChooseTheRule: `require` with a matcher → holds for the requests that it matches.
-func TestG42MatchersChooseTheRule(t *testing.T) {
-	g := startGate(t, siteWith("", matched))
 	g.refused(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "public"))), 403)
-	g.passed(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "trusted"))))
-	g.passed(t, g.request("GET", "/rules/x", bearer(g.user("u-2", "acme", "member", "public"))))
-	g.passed(t, g.request("GET", "/rules/x", bearer(g.server("public"))))
+	for _, token := range []string{g.user("u-1", "acme", "admin", "trusted"), g.user("u-2", "acme", "member", "public"), g.server("public")} {
+		g.passed(t, g.request("GET", "/rules/x", bearer(token)))
+	}
 }
 
 // TestG45TheLastGateCounts checks that matchers and placeholders know only the caller that the last gate has accepted. There is no caller

@@ -408,7 +408,8 @@ func TestG71AnOrdinaryAnswerIsNotCut(t *testing.T) {
 	u.gone(t, "/witness")
 }
 
-// TestG71StreamsSurviveAReload checks that streams survive a reload and still end with their token.
+// TestG71StreamsSurviveAReload checks that streams survive a reload and still end with their token. A reload that replaces the issuer, here through
+// another setting, ends those of the old one, whose revocations the gate does not read after that.
 func TestG71StreamsSurviveAReload(t *testing.T) {
 	configuration := siteWith("", streamRoutes)
 	g := startGate(t, configuration)
@@ -429,13 +430,6 @@ func TestG71StreamsSurviveAReload(t *testing.T) {
 			u.gone(t, "/x")
 		})
 	}
-}
-
-// TestG71StreamsEndWithTheirIssuer checks that a reload that replaces the issuer, here through another setting, ends the streams of the old
-// one. The gate does not read the old one's revocations after that.
-func TestG71StreamsEndWithTheirIssuer(t *testing.T) {
-	configuration := siteWith("", streamRoutes)
-	g := startGate(t, configuration)
 	u := g.streams()
 	w := g.dial(t, g.request("GET", "/x", append([]string{bearer(g.server("public"))}, webSocket...)...))
 	w.echoes(t)

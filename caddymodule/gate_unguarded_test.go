@@ -120,49 +120,47 @@ func TestV4UnguardedRoutes(t *testing.T) {
 		}
 	}()
 	for name, place := range map[string]string{"in a site": "protect {\nforward + X-Who sub\n}\nreverse_proxy UPSTREAM", "in a named route": "invoke guarded"} {
-		for _, expected := range []string{"expected_underscore_headers X_*\nexpected_dot_headers X.*"} {
-			t.Run(name, func(t *testing.T) {
-				issuer := freeAddr(t)
-				site := strings.NewReplacer("PLACE", place, "EXPECTED", expected, "ISSUER", issuer, "FASTCGI", scripts.Addr().String(), "\t\t\tsubroute\n", "").Replace(unguardedSite)
-				if name == "in a named route" {
-					site = strings.Replace(site, "\thandle /optional {\n\t\tprotect {\n\t\t\toptional\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n", "", 1)
+		t.Run(name, func(t *testing.T) {
+			issuer := freeAddr(t)
+			site := strings.NewReplacer("PLACE", place, "EXPECTED", "expected_underscore_headers X_*\nexpected_dot_headers X.*", "ISSUER", issuer, "FASTCGI", scripts.Addr().String(), "\t\t\tsubroute\n", "").Replace(unguardedSite)
+			if name == "in a named route" {
+				site = strings.Replace(site, "\thandle /optional {\n\t\tprotect {\n\t\t\toptional\n\t\t}\n\t\treverse_proxy UPSTREAM\n\t}\n", "", 1)
+			}
+			g := watchedGate(t, startGatehouse(t, site))
+			lines := append(strayLines("http://"+issuer, "X-Who"), "Connection: close")
+			requests := map[string]string{
+				"a method that is too long": g.request(strings.Repeat("A", 33), "/x", lines...),
+				"trailers":                  g.requestWith("0\r\nX-Auth-Subject: "+stray+"\r\nX-Who: "+stray+"\r\n\r\n", "POST", "/x", append(lines, "Transfer-Encoding: chunked", "Trailer: X-Auth-Subject")...),
+				"another site":              strings.Replace(g.request("GET", "/x", lines...), "Host: "+g.addr, "Host: other.localhost", 1),
+			}
+			for _, path := range []string{"/x", "/api/x", "/broken", "/asked/x", "/named", "/optional", "/nested/x"} {
+				requests[path] = g.request("GET", path, lines...)
+			}
+			for name, request := range requests {
+				status, _, body := g.raw(request)
+				seen := g.upstream.seen()
+				if len(seen) == 0 {
+					t.Errorf("%s: nothing reached the upstream: %d %s", name, status, body)
 				}
-				g := watchedGate(t, startGatehouse(t, site))
-				lines := append(strayLines("http://"+issuer, "X-Who"), "Connection: close")
-				requests := map[string]string{
-					"a method that is too long": g.request(strings.Repeat("A", 33), "/x", lines...),
-					"trailers":                  g.requestWith("0\r\nX-Auth-Subject: "+stray+"\r\nX-Who: "+stray+"\r\n\r\n", "POST", "/x", append(lines, "Transfer-Encoding: chunked", "Trailer: X-Auth-Subject")...),
-					"another site":              strings.Replace(g.request("GET", "/x", lines...), "Host: "+g.addr, "Host: other.localhost", 1),
-				}
-				for _, path := range []string{"/x", "/api/x", "/broken", "/asked/x", "/named", "/optional", "/nested/x"} {
-					requests[path] = g.request("GET", path, lines...)
-				}
-				for name, request := range requests {
-					status, _, body := g.raw(request)
-					seen := g.upstream.seen()
-					if len(seen) == 0 {
-						t.Errorf("%s: nothing reached the upstream: %d %s", name, status, body)
+				for _, r := range seen {
+					if strings.Contains(r.Raw, stray) || strings.Contains(fmt.Sprint(r.Trailer), stray) {
+						t.Errorf("%s reached the upstream:\n%s%v", name, r.Raw, r.Trailer)
 					}
-					for _, r := range seen {
-						if strings.Contains(r.Raw, stray) || strings.Contains(fmt.Sprint(r.Trailer), stray) {
-							t.Errorf("%s reached the upstream:\n%s%v", name, r.Raw, r.Trailer)
-						}
-						if !strings.Contains(r.Raw, "Cookie: theme=dark") || !strings.Contains(r.Raw, "lang=en") {
-							t.Errorf("%s: the upstream lacks cookies of its own:\n%s", name, r.Raw)
-						}
+					if !strings.Contains(r.Raw, "Cookie: theme=dark") || !strings.Contains(r.Raw, "lang=en") {
+						t.Errorf("%s: the upstream lacks cookies of its own:\n%s", name, r.Raw)
 					}
 				}
-				status, _, body := g.raw(g.request("GET", "/script", lines...))
-				select {
-				case text := <-said:
-					if strings.Contains(text, stray) || !strings.Contains(text, "theme=dark") {
-						t.Errorf("the script got %q", text)
-					}
-				default:
-					t.Errorf("no script was asked: %d %s", status, body)
+			}
+			status, _, body := g.raw(g.request("GET", "/script", lines...))
+			select {
+			case text := <-said:
+				if strings.Contains(text, stray) || !strings.Contains(text, "theme=dark") {
+					t.Errorf("the script got %q", text)
 				}
-			})
-		}
+			default:
+				t.Errorf("no script was asked: %d %s", status, body)
+			}
+		})
 	}
 }
 

@@ -65,9 +65,9 @@ type resourceDocument struct {
 	Methods  []string `json:"bearer_methods_supported"`
 }
 
-// TestResourceMetadata: each guarded route has metadata with the identifier from which their URL is formed, and its
+// TestResourceMetadataOfRFC9728: each guarded route has metadata with the identifier from which their URL is formed, and its
 // challenge names that URL. Nothing in the metadata comes from the request.
-func TestResourceMetadata(t *testing.T) {
+func TestResourceMetadataOfRFC9728(t *testing.T) {
 	p := startProvider(t)
 	var g *gateway
 	whole, own := t, false
