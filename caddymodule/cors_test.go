@@ -14,19 +14,8 @@ import (
 
 const spa = "https://spa.example"
 
-var corsRoutes = `	handle /api/* {
-		protect {
-			cors https://spa.example http://localhost:3000 {
-				preflight upstream
-			}
-			token_from cookie app_token
-			require /api/orders/* scope orders.read
-		}
-		reverse_proxy UPSTREAM {
-			flush_interval -1
-		}
-	}
-` +
+var corsRoutes = handled("handle /api/*", protect("cors https://spa.example http://localhost:3000 {\npreflight upstream\n}", "token_from cookie app_token", "require /api/orders/* scope orders.read"),
+	"reverse_proxy UPSTREAM {\nflush_interval -1\n}") +
 	gated("/bearer/*", "cors https://spa.example {\npreflight upstream\n}", "trust_headers X-HTTP-Method-Override") +
 	gated("/every/*", "cors * {\npreflight upstream\n}") +
 	gated("/own/* public", "cors https://spa.example http://localhost:3000") +
@@ -117,16 +106,9 @@ func readableBy(t *testing.T, header http.Header, origin string, credentials boo
 
 // TestPagesOfOtherOriginsReadRefusals checks that a page can read why it was refused. Otherwise it could not request another token.
 func TestPagesOfOtherOriginsReadRefusals(t *testing.T) {
-	for _, errorRoutes := range []string{"", `
-	handle_errors {
-		header Access-Control-Allow-Origin https://of.the.site
-		respond "site {err.status_code}"
-	}
-`, `
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}
-`} {
+	for _, errorRoutes := range []string{
+		"", handled("handle_errors", "header Access-Control-Allow-Origin https://of.the.site", `respond "site {err.status_code}"`), errorsProxied,
+	} {
 		t.Run("with"+errorRoutes, func(t *testing.T) {
 			g := startGate(t, siteWith("", corsRoutes+errorRoutes))
 			g.upstream.answer = func(connection net.Conn, _ *recorded) {

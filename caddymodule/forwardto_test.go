@@ -13,39 +13,13 @@ import (
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
 )
 
-var forwardToRoutes = `	header X-Auth-Role "{header.X-Auth-Role}of the site"
-` +
+var forwardToRoutes = "\theader X-Auth-Role \"{header.X-Auth-Role}of the site\"\n" +
 	gated("/echo/*", "anonymous /echo/pub/*", "optional", "forward_to response") +
-	`	handle /ask/* {
-		protect orders.read {
-			forward_to response
-			upstream_token strip
-		}
-		respond 204
-	}
-	handle /empty/* {
-		protect {
-			forward_to response
-		}
-	}
-	handle /own/* {
-		protect {
-			forward X-User sub
-			forward X-Tenant org
-			forward_to response
-		}
-		respond 204
-	}
-` +
+	handled("handle /ask/*", "protect orders.read {\nforward_to response\nupstream_token strip\n}", "respond 204") +
+	handled("handle /empty/*", protect("forward_to response")) +
+	handled("handle /own/*", protect("forward X-User sub", "forward X-Tenant org", "forward_to response"), "respond 204") +
 	gated("/off/*", "forward off", "forward_to response") + gatedDown("/down/*", "forward_to response") +
-	`	handle /packed/* {
-		encode
-		protect {
-			forward_to response
-		}
-		respond "packed"
-	}
-` +
+	handled("handle /packed/*", "encode", protect("forward_to response"), `respond "packed"`) +
 	gated("/request/*", "forward_to request")
 
 // impostor is an upstream whose answer names a caller in headers and trailers, in every spelling.

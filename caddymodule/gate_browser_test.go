@@ -44,9 +44,6 @@ func (g *gateway) visitor(t *testing.T, email string) *browser {
 	return b
 }
 
-// forget deletes a cookie of the browser.
-func (b *browser) forget(name string) { b.give(&http.Cookie{Name: name, Path: "/", MaxAge: -1}) }
-
 func (b *browser) give(c *http.Cookie) {
 	site, _ := url.Parse(b.url)
 	b.jar.SetCookies(site, []*http.Cookie{c})

@@ -124,11 +124,7 @@ func TestG50UpgradeWithIdentity(t *testing.T) {
 // TestG51Trailers: X-Auth-Subject as a trailer, announced or not → no trailers upstream.
 func TestG51Trailers(t *testing.T) {
 	g := startBoth(t, siteWith("", gated("/errors/* trusted")+gatedDown("/down/*")+gated("", "anonymous /pub/*")+
-		`	handle_errors {
-		reverse_proxy UPSTREAM {
-			header_up X-User {http.auth.user.id}
-		}
-	}`))
+		handled("handle_errors", "reverse_proxy UPSTREAM {\nheader_up X-User {http.auth.user.id}\n}")))
 	token := g.server("public")
 	chunked := func(target, trailers string, lines ...string) string {
 		return g.requestWith("5\r\nhello\r\n0\r\n"+trailers+"\r\n", "POST", target, append(lines, "Transfer-Encoding: chunked")...)
@@ -246,17 +242,12 @@ func TestG54ClaimsThatWouldSplitAHeader(t *testing.T) {
 // empty without one.
 func TestG55PlaceholdersAreText(t *testing.T) {
 	t.Setenv("GATE_TEST_SECRET", "s3cret-of-the-environment")
-	g := startGate(t, siteWith("", `	protect {
-		anonymous /pub/*
-	}
+	g := startGate(t, siteWith("", protect("anonymous /pub/*")+`
 	respond /say "{http.auth.user.id} of {http.auth.user.org}"
-	reverse_proxy UPSTREAM {
-		header_up X-User {http.auth.user.id}
-		header_up X-Org {http.auth.user.org}
-		header_up X-Client {http.auth.user.client_id}
-		header_up X-Scope "{http.auth.user.scope}"
-		header_up X-None {http.auth.user.nothing}
-	}`))
+	reverse_proxy UPSTREAM`+block("\t", []string{
+		"header_up X-User {http.auth.user.id}", "header_up X-Org {http.auth.user.org}", "header_up X-Client {http.auth.user.client_id}",
+		`header_up X-Scope "{http.auth.user.scope}"`, "header_up X-None {http.auth.user.nothing}",
+	})))
 	spoofed := []string{"X-User: admin", "X-Org: admin", "X-Client: admin"}
 	seen := g.passed(t, g.request("GET", "/x", append(spoofed, bearer(g.user("u-1", "acme", "member", "public", "trusted")))...))
 	seen.has(t, "X-User", "u-1").has(t, "X-Org", "acme").has(t, "X-Client", "conf").has(t, "X-Scope", "public trusted")
@@ -290,11 +281,7 @@ var forwardingLines = []string{
 
 // TestG56ForwardingFromAnybody: X-Forwarded-* and similar → not an input to any decision, stripped from untrusted peers.
 func TestG56ForwardingFromAnybody(t *testing.T) {
-	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", `	protect {
-		anonymous /pub/*
-		require /x/* scope trusted
-	}
-	reverse_proxy UPSTREAM`))
+	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Original_URL X_Forwarded_Uri", gated("", "anonymous /pub/*", "require /x/* scope trusted")))
 	token := g.server("public")
 	all := append([]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: evil.test", "X_Original_URL: /pub/x", "X_Forwarded_Uri: /pub/x"}, forwardingLines...)
 	g.refused(t, g.request("GET", "/other", all...), 401)
@@ -314,9 +301,7 @@ func TestG56ForwardingFromAnybody(t *testing.T) {
 func TestG56ForwardingFromATrustedProxy(t *testing.T) {
 	routes := gated("/trusting/*", "trust_headers X-HTTP-Method-Override", "trust_headers x-original-url") +
 		gatedDown("/down/*") + gated("", "anonymous /pub/*", "require /x/* scope trusted") +
-		`	handle_errors 502 {
-		reverse_proxy UPSTREAM
-	}`
+		handled("handle_errors 502", "reverse_proxy UPSTREAM")
 	const trusted = "\t\ttrusted_proxies static 127.0.0.0/8 ::1"
 	g := startBoth(t, siteWith(trusted, routes))
 	token := g.server("public")

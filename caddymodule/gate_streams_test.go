@@ -21,26 +21,10 @@ import (
 
 // Streams end with their token on both sides of the gate. Ordinary answers do not.
 
-const streamRoutes = `	handle /keep/* {
-		protect {
-			streams keep
-		}
-		reverse_proxy UPSTREAM {
-			flush_interval -1
-			stream_close_delay 1h
-		}
-	}
-	handle {
-		protect {
-			cors https://spa.example
-			token_from cookie app_token
-			anonymous /pub/*
-		}
-		reverse_proxy UPSTREAM {
-			flush_interval -1
-			stream_close_delay 1h
-		}
-	}`
+const streamProxy = "reverse_proxy UPSTREAM {\nflush_interval -1\nstream_close_delay 1h\n}"
+
+var streamRoutes = handled("handle /keep/*", protect("streams keep"), streamProxy) +
+	handled("handle", protect("cors https://spa.example", "token_from cookie app_token", "anonymous /pub/*"), streamProxy)
 
 // wire is a connection with a streaming answer.
 type wire struct {

@@ -24,17 +24,7 @@ const ordersAudience = "https://orders.example"
 var swappingRoutes = gated("/any/*", "upstream_token swap https://orders.example", "anonymous /any/pub/*", "token_from cookie app") +
 	gated("/optional/*", "upstream_token swap https://stock.example", "optional") +
 	gated("/strip/*", "upstream_token strip") +
-	`	handle /retried/* {
-		protect {
-			upstream_token swap https://orders.example
-		}
-		reverse_proxy 127.0.0.1:1 UPSTREAM {
-			lb_policy first
-			lb_retries 3
-			fail_duration 30s
-		}
-	}
-` +
+	handled("handle /retried/*", protect("upstream_token swap https://orders.example"), "reverse_proxy 127.0.0.1:1 UPSTREAM {\nlb_policy first\nlb_retries 3\nfail_duration 30s\n}") +
 	gatedDown("/down/*", "upstream_token swap https://orders.example") +
 	gatedDown("/down-strip/*", "upstream_token strip") + gated("/orders/*", "audience https://orders.example") +
 	gated("/behind/*", "audience https://orders.example", "upstream_token swap https://behind.example") + gated("") +

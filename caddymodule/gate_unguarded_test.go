@@ -63,35 +63,11 @@ http://ISSUER {
 http://ADDR, http://other.localhost:TCPPORT {
 ` +
 	handled("handle /api/*", "PLACE") +
-	handled("handle /broken", "error 500") + `	handle /asked/* {
-		forward_auth UPSTREAM {
-			uri /question
-			copy_headers X-Told
-		}
-		reverse_proxy UPSTREAM
-	}
-` +
-	handled("handle /named", "invoke plain") +
-	gated("/optional", "optional") + `	handle /script {
-		reverse_proxy FASTCGI {
-			transport fastcgi
-		}
-	}
-	handle /nested/* {
-		route {
-			subroute
-			handle_path /nested/* {
-				rewrite /inner{uri}
-				reverse_proxy UPSTREAM
-			}
-		}
-	}
-` +
-	handled("handle", "reverse_proxy UPSTREAM") + `	handle_errors {
-		reverse_proxy UPSTREAM
-	}
-}
-`
+	handled("handle /broken", "error 500") + handled("handle /named", "invoke plain") + gated("/optional", "optional") +
+	handled("handle /asked/*", "forward_auth UPSTREAM {\nuri /question\ncopy_headers X-Told\n}", "reverse_proxy UPSTREAM") +
+	handled("handle /script", "reverse_proxy FASTCGI {\ntransport fastcgi\n}") +
+	inOrder("/nested/*", "subroute", "handle_path /nested/* {\nrewrite /inner{uri}\nreverse_proxy UPSTREAM\n}") +
+	handled("handle", "reverse_proxy UPSTREAM") + errorsProxied + "}\n"
 
 // TestV4UnguardedRoutes: a request that reaches an upstream of a server with a gate, by any route, carries no identity of the client's and
 // no cookie of ours, also in named routes and error routes.

@@ -19,16 +19,7 @@ import (
 // upgradeRoutes has one route of each kind that lets a request through.
 var upgradeRoutes = gated("/anonymous/*", "anonymous /anonymous/*") + gated("/optional/*", "optional") +
 	gated("/docker/*", "upgrade tcp") +
-	`	handle /asking/* {
-		protect {
-			anonymous /asking/*
-		}
-		reverse_proxy UPSTREAM {
-			header_up Connection Upgrade
-			header_up Upgrade h2c
-		}
-	}
-` +
+	handled("handle /asking/*", protect("anonymous /asking/*"), "reverse_proxy UPSTREAM {\nheader_up Connection Upgrade\nheader_up Upgrade h2c\n}") +
 	gated("")
 
 // eagerUpstream switches to any requested protocol, including HTTP/2 without HTTP2-Settings, as Hypercorn does. Inside HTTP/2 it serves
@@ -211,20 +202,8 @@ func TestG50ARefusalIsNoTunnel(t *testing.T) {
 // TestG50AProxyThatAsksUs checks forward_auth from another proxy, which sends its client's Upgrade along. An upgrade to another protocol is
 // refused.
 func TestG50AProxyThatAsksUs(t *testing.T) {
-	g := startGate(t, siteWith("", `	handle /status {
-		protect {
-			anonymous /status
-			forward_to response
-		}
-		respond 204
-	}
-	handle {
-		protect {
-			forward_to response
-			upgrade tcp
-		}
-		respond 204
-	}`))
+	g := startGate(t, siteWith("", handled("handle /status", protect("anonymous /status", "forward_to response"), "respond 204")+
+		handled("handle", protect("forward_to response", "upgrade tcp"), "respond 204")))
 	token := g.server("public")
 	for upgrade, want := range map[string]int{
 		"websocket": 204, "WebSocket": 204, "tcp": 204, "h2c": 400, "h2c, websocket": 400, "websocket\r\nUpgrade: h2c": 400, "": 400,

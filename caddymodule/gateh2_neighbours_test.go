@@ -17,36 +17,11 @@ import (
 
 // TestG70TheGateJudgesWhatGoesOn: a path rewritten before or behind the gate → decision and forwarded path agree.
 func TestG70TheGateJudgesWhatGoesOn(t *testing.T) {
+	const proxy, fixed = "reverse_proxy UPSTREAM", "rewrite * /api/fixed"
 	g := startGate(t, siteWith("", gatedBelow("/x/*", "anonymous /public/*", "require /api/* scope trusted")+
-		`	handle /after/* {
-		route {
-			protect {
-				anonymous /after/public/*
-				require /after/api/* scope trusted
-			}
-			uri strip_prefix /after
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /rewritten/* {
-		route {
-			protect {
-				require /rewritten/api/* scope trusted
-			}
-			rewrite * /api/fixed
-			reverse_proxy UPSTREAM
-		}
-	}
-	handle /before/* {
-		route {
-			rewrite * /api/fixed
-			protect {
-				anonymous /before/*
-				require expression "!path('/api/*') || oauth_scope('trusted')"
-			}
-			reverse_proxy UPSTREAM
-		}
-	}`))
+		inOrder("/after/*", protect("anonymous /after/public/*", "require /after/api/* scope trusted"), "uri strip_prefix /after", proxy)+
+		inOrder("/rewritten/*", protect("require /rewritten/api/* scope trusted"), fixed, proxy)+
+		inOrder("/before/*", fixed, protect("anonymous /before/*", `require expression "!path('/api/*') || oauth_scope('trusted')"`), proxy)))
 	public, trusted := g.server("public"), g.user("u-1", "", "", "trusted", "public")
 	for target, c := range map[string]struct {
 		forwarded                  string

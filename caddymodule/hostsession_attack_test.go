@@ -100,16 +100,6 @@ func TestS9TheWayBackStaysOnTheHost(t *testing.T) {
 	}
 }
 
-// cookieIn returns a cookie that an answer sets.
-func cookieIn(header http.Header, name string) *http.Cookie {
-	for _, c := range (&http.Response{Header: header}).Cookies() {
-		if c.Name == name {
-			return c
-		}
-	}
-	return &http.Cookie{Name: name}
-}
-
 // TestS10TheHostIsThatOfTheConfiguration: a foreign Host, port or credentials, X-Forwarded-Host → 401 or ignored.
 func TestS10TheHostIsThatOfTheConfiguration(t *testing.T) {
 	g := startHosts(t, "http://wiki.localhost:TCPPORT {",

@@ -7,20 +7,12 @@ import (
 )
 
 // deniedRoutes are routes of an application with rules about users.
-var deniedRoutes = `
-` +
-	gated("/engineering/*", "challenge browser", "require group engineering") + `	handle /people/* {
-		protect {
-			challenge browser
-			require /people/ada/* user ada@acme.example
-			require /people/acme/* email_domain acme.example
-			require /people/other/* email_domain other.example
-		}
-		reverse_proxy UPSTREAM {
-			header_up X-Who "{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.email}|{http.auth.user.groups}"
-		}
-	}
-`
+var deniedRoutes = "\n" + gated("/engineering/*", "challenge browser", "require group engineering") +
+	handled("handle /people/*", protect("challenge browser", "require /people/ada/* user ada@acme.example", "require /people/acme/* email_domain acme.example",
+		"require /people/other/* email_domain other.example"),
+		`reverse_proxy UPSTREAM {
+	header_up X-Who "{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.email}|{http.auth.user.groups}"
+}`)
 
 // TestS42PeopleOfASession: rules by address, id, domain and group with a host session → judged by its user, who is also in the
 // placeholders.
