@@ -85,27 +85,6 @@ func newAuditScan(t *testing.T) *auditScan {
 	return &auditScan{t: t, files: token.NewFileSet(), sinks: make(map[string]int), returning: make(map[string]bool), events: make(map[string]token.Position)}
 }
 
-// TestAuditScanEnds checks that a function whose message comes of one with its own name is read once.
-func TestAuditScanEnds(t *testing.T) {
-	s := newAuditScan(t)
-	file, err := parser.ParseFile(s.files, "own.go", `package p
-		func (a outer) named() (string, error) {
-			message, err := a.inner.named()
-			if err != nil {
-				return "refused", err
-			}
-			return message, nil
-		}`, parser.SkipObjectResolution)
-	check(t, err)
-	s.functions = []auditFunction{{"p", file.Decls[0].(*ast.FuncDecl)}}
-	if _, noted := s.events["refused"]; !s.returned("named") || noted {
-		t.Error("the message was not found, or before")
-	}
-	if _, noted := s.events["refused"]; !noted {
-		t.Errorf("found %v", s.events)
-	}
-}
-
 func auditEvents(t *testing.T) map[string]token.Position {
 	s := newAuditScan(t)
 	for _, parsed := range productFiles(t, s.files) {

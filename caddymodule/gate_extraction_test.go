@@ -323,21 +323,6 @@ func TestG84ChallengesNameAllScopes(t *testing.T) {
 	}
 }
 
-// TestG92ForwardAddsToTheDefaults: `forward +` → the defaults and the claim; a client's own header is removed everywhere.
-func TestG92ForwardAddsToTheDefaults(t *testing.T) {
-	g := startBoth(t, siteWith("\t\texpected_underscore_headers X_Auth_Email\n\t\texpected_dot_headers X.Auth.Email", gated("/more/*", "forward + X-Auth-Email email", "forward + x-auth-session sid", "anonymous /more/pub/*")+
-		gated("")))
-	f := g.forger()
-	token := g.watched(f.claiming(map[string]any{"email": "ada@acme.example", "scope": "public"}))
-	seen := g.passed(t, g.request("GET", "/more/x", bearer(token), "X-Auth-Email: admin@acme.example", "X-Auth-Subject: admin"))
-	seen.ours(t, "conf").has(t, "X-Auth-Email", "ada@acme.example")
-	spoofed := []string{"X-Auth-Email: admin", "x-auth-email: admin", "X_Auth_Email: admin", "X.Auth.Email: admin"}
-	g.passed(t, g.request("GET", "/more/pub/x", spoofed...)).has(t, "X-Auth-Email")
-	for _, target := range []string{"/more/x", "/x"} {
-		g.passed(t, g.request("GET", target, append(spoofed, bearer(g.server("public")))...)).has(t, "X-Auth-Email")
-	}
-}
-
 // TestG84AnErrorRouteBehindTheGateEnds: a `protect` within handle_errors → its refusal ends there, without a loop. Such a refusal used to
 // enter the error routes again without end. One request without a token crashed the process.
 func TestG84AnErrorRouteBehindTheGateEnds(t *testing.T) {

@@ -105,9 +105,6 @@ func TestG57ClientsTokenNeverReachesTheUpstream(t *testing.T) {
 	g.upstream.answer = websocketUpstream
 	for path, audience := range map[string]string{"/any/socket": ordersAudience, "/strip/socket": ""} {
 		w := g.dial(t, g.request("GET", path, append(slices.Clone(webSocket), bearer(token))...))
-		if w.status != http.StatusSwitchingProtocols {
-			t.Fatalf("status %d", w.status)
-		}
 		w.echoes(t)
 		if seen := g.upstream.one(t); audience == "" {
 			seen.has(t, "Authorization")

@@ -124,8 +124,9 @@ func (g *gateway) host() string {
 	return host
 }
 
-// TestQ6WhatIsSetApart: `mcp` beside what it implies → what is written counts; what contradicts it → refused with the line.
-func TestQ6WhatIsSetApart(t *testing.T) {
+// TestQ6Q28WhatIsSetApart: `mcp` beside what it implies → what is written counts; what contradicts it → refused with the line; `caddy oauth routes` →
+// names MCP servers and the rules of their tools.
+func TestQ6Q28WhatIsSetApart(t *testing.T) {
 	g := startGate(t, mcpSite())
 	apart := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"urn:apart"}}))
 	g.passed(t, g.rpc("/apart", "{}", bearer(apart))).has(t, "Authorization", "Bearer "+apart)
@@ -134,6 +135,15 @@ func TestQ6WhatIsSetApart(t *testing.T) {
 	named := g.watched(g.issue(issuer.Grant{Type: oauth.ClientCredentials, Audience: []string{"https://named.example/server/"}}))
 	g.passed(t, g.rpc("/named", "{}", bearer(named)))
 	g.because(t, g.rpc("/named", "{}", bearer(g.mcpToken("/named"))), http.StatusUnauthorized, "audience_wrong")
+	text := g.ok("routes")
+	for _, want := range []string{"tool delete_* purge: deny", "tool write_*: scope mcp:write", "tool own_*: claim org acme", "tool ping: allow", "MCP"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if text := g.ok("routes", "--json"); !strings.Contains(text, `"mcp":true`) && !strings.Contains(text, `"mcp": true`) {
+		t.Error(text)
+	}
 	for name, test := range map[string]struct{ settings, want string }{
 		"tool without mcp":      {"tool x {\ndeny\n}", "write `mcp` beside it"},
 		"an argument":           {"mcp yes", "wrong argument count"},
@@ -156,9 +166,9 @@ func TestQ6WhatIsSetApart(t *testing.T) {
 	}
 }
 
-// TestQ10PagesOfForeignOrigins: `mcp` and a foreign, `null`, doubled or rebound Origin, even with a good token → 403; the resource's own,
-// loopback and `cors` origins → pass.
-func TestQ10PagesOfForeignOrigins(t *testing.T) {
+// TestQ10Q11PagesOfForeignOrigins: `mcp` and a foreign, `null`, doubled or rebound Origin, even with a good token, or its preflight → 403; the
+// resource's own, loopback and `cors` origins → pass, and 204; never with credentials.
+func TestQ10Q11PagesOfForeignOrigins(t *testing.T) {
 	g := startGate(t, mcpSite())
 	token := g.mcpToken("/plain", "mcp:use")
 	for name, test := range map[string]struct {
@@ -184,11 +194,6 @@ func TestQ10PagesOfForeignOrigins(t *testing.T) {
 	}
 	g.passed(t, g.rpc("/apart", "{}", "Origin: https://spa.example", bearer(g.mcpToken("/apart"))))
 	g.because(t, g.rpc("/apart", "{}", "Origin: https://evil.test", bearer(g.mcpToken("/apart"))), http.StatusForbidden, "origin_foreign")
-}
-
-// TestQ11PagesThatMayCall: an MCP preflight from an allowed origin → 204; from another → 403; never with credentials.
-func TestQ11PagesThatMayCall(t *testing.T) {
-	g := startGate(t, mcpSite())
 	for _, test := range []struct {
 		path, origin string
 		want         int
@@ -451,20 +456,6 @@ func TestQ25ToolsWithoutAToken(t *testing.T) {
 		g.because(t, g.rpc(path, "[]"), http.StatusBadRequest, "rpc_malformed")
 	}
 	g.passed(t, g.rpc("/open", calling("paid"), bearer(g.mcpToken("/open", "mcp:use"))))
-}
-
-// TestQ28RoutesShowTheTools: `caddy oauth routes` → names MCP servers and the rules of their tools.
-func TestQ28RoutesShowTheTools(t *testing.T) {
-	g := startGate(t, mcpSite())
-	text := g.ok("routes")
-	for _, want := range []string{"tool delete_* purge: deny", "tool write_*: scope mcp:write", "tool own_*: claim org acme", "tool ping: allow", "MCP"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
-	if text := g.ok("routes", "--json"); !strings.Contains(text, `"mcp":true`) && !strings.Contains(text, `"mcp": true`) {
-		t.Error(text)
-	}
 }
 
 // TestQ143ThreeLinesAdmitClients: a route with `mcp` and nothing else, an unknown client → a token for that server alone.
