@@ -96,26 +96,6 @@ func TestCommandTokenExplainOfATrustedIssuer(t *testing.T) {
 	}
 }
 
-// TestCommandOfAGateThatIssuesNothing checks that commands about clients, keys and users say why there are none.
-func TestCommandOfAGateThatIssuesNothing(t *testing.T) {
-	g := startTrustGate(t, startProvider(t), gateOnly(trustSite))
-	for _, args := range [][]string{
-		{"client", "list"}, {"client", "show", "x"}, {"client", "add", "--name", "x"}, {"user", "list"}, {"org", "list"},
-		{"keys", "list"}, {"keys", "rotate"}, {"token", "mint", "--client", "x"}, {"token", "revoke", "--jti", "x"},
-		{"backup", g.vars.Replace("DIR/backup.db")},
-	} {
-		out, err := g.run("", args...)
-		if err == nil || out != "" || !strings.HasPrefix(err.Error(), "this Caddy has no issuer of its own") {
-			t.Errorf("%v: %v %s", args, err, out)
-		}
-	}
-	g.must(http.StatusConflict, http.MethodGet, "/oauth/clients", ``)
-	if status, _, body := g.operateAs("text/plain", http.MethodPost, "/oauth/tokens/explain", `{"token":"x"}`); status != http.StatusUnsupportedMediaType {
-		t.Errorf("from a web page: %d %s", status, body)
-	}
-	g.must(http.StatusBadRequest, http.MethodPost, "/oauth/tokens/explain", `{"tokn":"x"}`)
-}
-
 // TestStatusOfAnIssuerThatDoesNotAnswerQuestions checks that `status` reports a failing introspection until it works again. The node stays
 // ready.
 func TestStatusOfAnIssuerThatDoesNotAnswerQuestions(t *testing.T) {

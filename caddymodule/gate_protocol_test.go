@@ -124,7 +124,7 @@ func TestG73Pipelining(t *testing.T) {
 
 // TestG75BodyWithoutAToken: a 1 GB body without a token → 401 at once.
 func TestG75BodyWithoutAToken(t *testing.T) {
-	g := startGate(t, site)
+	g := startGate(t, speakingH2(site))
 	for _, lines := range [][]string{{"Content-Length: 1073741824"}, {"Transfer-Encoding: chunked"}, {"Content-Length: 10", "Expect: 100-continue"}, {"Content-Length: 65537"}, {"Content-Length: 1073741824", "Expect: 100-continue"}, {"Content-Length: 1073741824", "Authorization: Bearer bad"}} {
 		connection, err := net.Dial("tcp", g.addr)
 		check(t, err)
@@ -147,6 +147,21 @@ func TestG75BodyWithoutAToken(t *testing.T) {
 			t.Error("the server read 64 MiB of a refused request")
 		}
 		_ = connection.Close()
+		g.upstream.none(t)
+	}
+	// Over HTTP/2 the answer does not wait for the body either, and the server requests no more of it.
+	for _, further := range [][]string{
+		{"content-length", "1073741824"}, nil, {"content-length", "1073741824", "expect", "100-continue"}, {"content-length", "1073741824", "authorization", "Bearer bad"},
+	} {
+		w := g.dialH2(t)
+		w.heads(1, false, g.fields("POST", "/any/x", further...))
+		answer := w.answers(1)[1]
+		if answer == nil || answer.status != http.StatusUnauthorized {
+			t.Fatalf("%q: %+v", further, answer)
+		}
+		if granted := w.granted(1); granted != 0 {
+			t.Errorf("%q: the server asked for %d more bytes of a refused request", further, granted)
+		}
 		g.upstream.none(t)
 	}
 }

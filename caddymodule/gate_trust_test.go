@@ -145,7 +145,8 @@ func TestG90OpaqueTokens(t *testing.T) {
 	g.refused(t, g.request("GET", "/own/x", bearer(opaque)), 401)
 }
 
-// TestStatusOfAGateThatIssuesNothing checks that the gate is ready even if a trusted issuer is down, and that the status reports it.
+// TestStatusOfAGateThatIssuesNothing checks that the gate is ready even if a trusted issuer is down, that the status reports it, and that commands about
+// clients, keys and users say why there are none.
 func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, gateOnly(trustSite))
@@ -177,9 +178,21 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		strings.Contains(text, "gatehouse_store_up") {
 		t.Errorf("metrics:\n%s", text)
 	}
-	if _, err := g.run("", "keys", "list"); err == nil || !strings.Contains(err.Error(), "no issuer of its own") {
-		t.Errorf("keys of an issuer that is not there: %v", err)
+	for _, args := range [][]string{
+		{"client", "list"}, {"client", "show", "x"}, {"client", "add", "--name", "x"}, {"user", "list"}, {"org", "list"},
+		{"keys", "list"}, {"keys", "rotate"}, {"token", "mint", "--client", "x"}, {"token", "revoke", "--jti", "x"},
+		{"backup", g.vars.Replace("DIR/backup.db")},
+	} {
+		out, err := g.run("", args...)
+		if err == nil || out != "" || !strings.HasPrefix(err.Error(), "this Caddy has no issuer of its own") {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
 	}
+	g.must(http.StatusConflict, http.MethodGet, "/oauth/clients", ``)
+	if status, _, body := g.operateAs("text/plain", http.MethodPost, "/oauth/tokens/explain", `{"token":"x"}`); status != http.StatusUnsupportedMediaType {
+		t.Errorf("from a web page: %d %s", status, body)
+	}
+	g.must(http.StatusBadRequest, http.MethodPost, "/oauth/tokens/explain", `{"tokn":"x"}`)
 }
 
 // TestG71StreamsOfATrustedIssuer checks that streams end when the token expires, also while the issuer is away, when the key is withdrawn and when

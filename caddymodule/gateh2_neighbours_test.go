@@ -266,25 +266,6 @@ func TestG73StreamsOfOneConnection(t *testing.T) {
 	}
 }
 
-// TestG75BodyWithoutATokenOverHTTP2 checks that the answer does not wait for the body and that the server requests no more of it.
-func TestG75BodyWithoutATokenOverHTTP2(t *testing.T) {
-	g := startGate(t, speakingH2(site))
-	for _, further := range [][]string{
-		{"content-length", "1073741824"}, nil, {"content-length", "1073741824", "expect", "100-continue"}, {"content-length", "1073741824", "authorization", "Bearer bad"},
-	} {
-		w := g.dialH2(t)
-		w.heads(1, false, g.fields("POST", "/any/x", further...))
-		answer := w.answers(1)[1]
-		if answer == nil || answer.status != http.StatusUnauthorized {
-			t.Fatalf("%q: %+v", further, answer)
-		}
-		if granted := w.granted(1); granted != 0 {
-			t.Errorf("%q: the server asked for %d more bytes of a refused request", further, granted)
-		}
-		g.upstream.none(t)
-	}
-}
-
 // granted sends 56 KiB on an answered stream and returns by how many bytes the server extends its window.
 func (w *h2Wire) granted(stream uint32) (bytes uint32) {
 	block := make([]byte, 8<<10)

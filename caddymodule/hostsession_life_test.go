@@ -219,24 +219,32 @@ func TestS15AStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn: `challenge browser` on a site without a host, with plain http, or behind a route that
-// hides our paths → a warning with file and line.
-func TestS18ValidateWarnsOfHostsWhereNobodyCanSignIn(t *testing.T) {
-	const browsers = "{\n\tprotect {\n\t\tchallenge browser\n\t}\n\trespond ok\n}\n"
+// TestS18S46WarningsOfHosts: `challenge browser` on a site without a host, with plain http, or behind a route that hides our paths, or `require
+// email_domain` where only our access tokens pass → a warning with file and line.
+func TestS18S46WarningsOfHosts(t *testing.T) {
+	const local, noBrowser, byMail = "http://other.localhost:TCPPORT", "no browser can sign in here", "nobody passes a `require` by e-mail address here"
+	site := func(address string, routes ...string) string {
+		return address + " {\n" + strings.Join(routes, "") + "}\n"
+	}
+	browsers, own := handled("handle", protect("challenge browser"), "respond ok"), func(path string) string { return handled("handle "+path, "reverse_proxy UPSTREAM") }
 	for name, c := range map[string]struct{ site, warning string }{
-		"no host":                      {":TCPPORT " + browsers, "no browser can sign in here"},
-		"plain http":                   {"http://plain.example:TCPPORT " + browsers, "no browser can sign in here"},
-		"a wildcard":                   {"http://*.localhost:TCPPORT " + browsers, "no browser can sign in here"},
-		"behind a proxy":               {":TCPPORT {\n\tprotect {\n\t\tchallenge browser\n\t\tresource https://app.example.com/x\n\t}\n\trespond ok\n}\n", ""},
-		"of this machine":              {"http://other.localhost:TCPPORT " + browsers, ""},
-		"with a callback of its own":   {"http://other.localhost:TCPPORT {\n\thandle /oauth/callback {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", "/oauth/callback of this host is ours"},
-		"with a sign-in of its own":    {"http://other.localhost:TCPPORT {\n\thandle /oauth/* {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", "/oauth/sign_in of this host is ours"},
-		"with a callback of an issuer": {"http://other.localhost:TCPPORT {\n\thandle /callback {\n\t\treverse_proxy UPSTREAM\n\t}\n\thandle {\n\t\tprotect {\n\t\t\tchallenge browser\n\t\t}\n\t\trespond ok\n\t}\n}\n", ""},
+		"no host":                      {site(":TCPPORT", browsers), noBrowser},
+		"plain http":                   {site("http://plain.example:TCPPORT", browsers), noBrowser},
+		"a wildcard":                   {site("http://*.localhost:TCPPORT", browsers), noBrowser},
+		"behind a proxy":               {site(":TCPPORT", handled("handle", protect("challenge browser", "resource https://app.example.com/x"), "respond ok")), ""},
+		"of this machine":              {site(local, browsers), ""},
+		"with a callback of its own":   {site(local, own("/oauth/callback"), browsers), "/oauth/callback of this host is ours"},
+		"with a sign-in of its own":    {site(local, own("/oauth/*"), browsers), "/oauth/sign_in of this host is ours"},
+		"with a callback of an issuer": {site(local, own("/callback"), browsers), ""},
+		"a domain":                     {site(local, gated("", "require email_domain example.com")), byMail},
+		"addresses":                    {site(local, gated("", "require user ada@example.com")), byMail},
+		"an id too":                    {site(local, gated("", "require user ada@example.com u-ada")), ""},
+		"the domain of a session":      {site(local, gated("", "challenge browser", "require email_domain example.com")), ""},
+		"tokens of a cookie":           {site(local, gated("", "token_from cookie accessToken", "require email_domain example.com")), byMail},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startHosts(t, "http://wiki.localhost:TCPPORT {", c.site+"http://wiki.localhost:TCPPORT {")
-			logged := g.logs()
-			if c.warning == "" && strings.Contains(logged, "challenge browser: ") || !strings.Contains(logged, c.warning) {
+			logged := startHosts(t, "http://wiki.localhost:TCPPORT {", c.site+"http://wiki.localhost:TCPPORT {").logs()
+			if c.warning == "" && (strings.Contains(logged, "challenge browser: ") || strings.Contains(logged, byMail)) || !strings.Contains(logged, c.warning) || !strings.Contains(logged, "Caddyfile:") {
 				t.Errorf("want %q", c.warning)
 			}
 		})
@@ -351,8 +359,6 @@ func TestS116AudiencesOfASession(t *testing.T) {
 	}
 	g := startHosts(t, "handle /pages/* {\n\t\tprotect {", "handle /pages/* {\n\t\tprotect {\n\t\t\tresource_required")
 	v := g.signedIn(t, "ada@acme.example")
-	if a, at := v.walk(g.at("wiki", "/pages/1"), ""); a.status != http.StatusOK {
-		t.Errorf("a session: %d at %s", a.status, at)
-	}
+	v.arrives(t, g.at("wiki", "/pages/1"), "")
 	g.visitor(t).send(http.MethodGet, g.at("wiki", "/pages/1"), "", "Authorization", "Bearer "+v.cookie("auth", "accessToken")).is(t, http.StatusUnauthorized, "a token for the issuer's audience")
 }

@@ -179,9 +179,7 @@ func TestS81SigningOutEndsTheSessionsOfTheProvider(t *testing.T) {
 		t.Helper()
 		v := g.visitor(t)
 		for _, target := range []string{g.at("app", "/"), g.at("wiki", "/")} {
-			if a, at, _ := v.walkAt(p, target); a.status != http.StatusOK {
-				t.Fatalf("%d at %s: %s", a.status, at, a.body)
-			}
+			v.arrivesBy(t, p, target)
 		}
 		return v
 	}
@@ -336,9 +334,7 @@ func TestS84AProviderThatIsAwayHereAlone(t *testing.T) {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	p.change(func() { p.down = false })
-	if a, at, _ := late.walkAt(p, g.at("wiki", "/")); a.status != http.StatusOK {
-		t.Errorf("%d at %s", a.status, at)
-	}
+	late.arrivesBy(t, p, g.at("wiki", "/"))
 }
 
 // TestP142AProviderThatARouteNames: `challenge browser <provider>` on a host of an issuer → redirected there at once unless signed in; an

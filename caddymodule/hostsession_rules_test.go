@@ -134,25 +134,3 @@ func TestS45ErrorRoutesOfTheSiteShowTheirOwnPage(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
-
-// TestS46RulesThatNobodyPasses: `require email_domain` where only our access tokens pass → a warning with file and line.
-func TestS46RulesThatNobodyPasses(t *testing.T) {
-	const words = "nobody passes a `require` by e-mail address here"
-	for name, c := range map[string]struct {
-		options string
-		warned  bool
-	}{
-		"domain":             {"require email_domain example.com", true},
-		"addresses":          {"require user ada@example.com", true},
-		"an id too":          {"require user ada@example.com u-ada", false},
-		"sessions":           {"challenge browser\n			require email_domain example.com", false},
-		"tokens of a cookie": {"token_from cookie accessToken\n			require email_domain example.com", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := startHosts(t, "ROUTES", "handle /x/* {\n		protect {\n			"+c.options+"\n		}\n		respond 204\n	}")
-			if logs := g.logs(); strings.Contains(logs, words) != c.warned || c.warned && !strings.Contains(logs, "Caddyfile:") {
-				t.Errorf("warned: %v, want %v", !c.warned, c.warned)
-			}
-		})
-	}
-}

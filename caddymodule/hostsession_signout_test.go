@@ -128,9 +128,7 @@ func TestS132ASignOutHoldsWithoutTheProvider(t *testing.T) {
 				g = startHosts(t, signInAtCorp(p, "default")...)
 			}
 			v := g.visitor(t)
-			if a, at, _ := v.walkAt(p, g.at("app", "/")); a.status != http.StatusOK {
-				t.Fatalf("%d at %s: %s", a.status, at, a.body)
-			}
+			v.arrivesBy(t, p, g.at("app", "/"))
 			v.walkAt(p, g.at("wiki", "/pages/1"))
 			if c.after != nil {
 				c.after(g, p)

@@ -54,10 +54,7 @@ func TestNginxS100S104OneSignInForTheApplications(t *testing.T) {
 	v := g.visitor(t)
 	v.give("app", &http.Cookie{Name: "theme", Value: "dark"})
 	deep := g.at("app", "/deep/link%20x?q=1&r=%C3%A4&s=a%26b")
-	a, at := v.walk(deep, "ada@example.com")
-	if a.status != http.StatusOK || at != deep {
-		t.Fatalf("%d at %s: %s", a.status, at, a.body)
-	}
+	v.arrives(t, deep, "ada@example.com")
 	seen := g.upstream.one(t)
 	if seen.Target != "/deep/link%20x?q=1&r=%C3%A4&s=a%26b" || seen.Method != http.MethodGet {
 		t.Errorf("the upstream saw %s %s", seen.Method, seen.Target)

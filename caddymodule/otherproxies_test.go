@@ -223,8 +223,8 @@ func TestNginxAsksTheGate(t *testing.T) {
 	})
 }
 
-// TestNginxG145AnswersPreflightsItself: a preflight behind nginx → 401, or 204 by nginx, the upstream sees nothing.
-// The configuration lines that the document names make nginx answer them.
+// TestNginxG145AnswersPreflightsItself: a preflight behind nginx with the lines that the document names → 204 by nginx, the upstream sees nothing.
+// Without them it is a request as any other, and TestNginxAsksTheGate has its 401.
 func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	const answering = "\t\tif ($request_method = OPTIONS) {\n\t\t\treturn 204;\n\t\t}\n"
 	addr := freeAddr(t)
@@ -235,25 +235,18 @@ func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 	if answers == config {
 		t.Fatal("the document has no auth_request")
 	}
-	for name, test := range map[string]struct {
-		config string
-		want   int
-	}{"as it stands": {config, http.StatusUnauthorized}, "with the lines for preflights": {answers, http.StatusNoContent}} {
-		t.Run(name, func(t *testing.T) {
-			nginx := g.front(runNginx(g, addr, test.config))
-			for _, body := range []string{"", "delete=everything"} {
-				status, _, text := nginx.raw(nginx.requestWith(body, "OPTIONS", "/orders/1", "Origin: "+spa, "Access-Control-Request-Method: PUT",
-					fmt.Sprintf("Content-Length: %d", len(body)), "Connection: close"))
-				if status != test.want {
-					t.Errorf("with %d bytes: %d %s, want %d", len(body), status, text, test.want)
-				}
-				g.upstream.none(t)
-			}
-			if status, _, text := nginx.raw(nginx.request("GET", "/orders/1")); status != http.StatusUnauthorized {
-				t.Errorf("no token: %d %s", status, text)
-			}
-		})
+	nginx := g.front(runNginx(g, addr, answers))
+	for _, body := range []string{"", "delete=everything"} {
+		status, _, text := nginx.raw(nginx.requestWith(body, "OPTIONS", "/orders/1", "Origin: "+spa, "Access-Control-Request-Method: PUT",
+			fmt.Sprintf("Content-Length: %d", len(body)), "Connection: close"))
+		if status != http.StatusNoContent {
+			t.Errorf("with %d bytes: %d %s", len(body), status, text)
+		}
 	}
+	if status, _, text := nginx.raw(nginx.request("GET", "/orders/1")); status != http.StatusUnauthorized {
+		t.Errorf("no token: %d %s", status, text)
+	}
+	g.upstream.none(t)
 }
 
 // TestNginxLeadsClientsToTheirIssuer follows the challenge to the metadata, and to a token. No response of the

@@ -96,27 +96,19 @@ func TestResourceMetadataOfRFC9728(t *testing.T) {
 			if status != http.StatusUnauthorized || err != nil || location.EscapedPath() != wellKnown+test.at {
 				t.Fatalf("%d, the challenge names %s", status, location)
 			}
-			for _, host := range []string{g.addr, "evil.example"} {
-				status, header, body := g.raw("GET " + location.EscapedPath() + " HTTP/1.1\nHost: " + host + "\nConnection: close\n\n")
-				if host != g.addr { // the site has one host, so another is not ours
-					if strings.Contains(body, "evil") {
-						t.Errorf("the request's host is in %s", body)
-					}
-					continue
-				}
-				var got resourceDocument
-				if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || header.Get("Content-Type") != "application/json" {
-					t.Fatalf("%d %s: %v", status, body, err)
-				}
-				if got.Resource != in.Replace(test.resource) || strings.Replace(location.String(), wellKnown, "", 1) != got.Resource {
-					t.Errorf("resource %s at %s", got.Resource, location)
-				}
-				for i, server := range test.servers {
-					test.servers[i] = in.Replace(server)
-				}
-				if !slices.Equal(got.Servers, test.servers) || !slices.Equal(got.Scopes, test.scopes) || !slices.Equal(got.Methods, []string{"header"}) {
-					t.Errorf("%+v", got)
-				}
+			status, header, body := g.get(location.EscapedPath(), "")
+			var got resourceDocument
+			if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || header.Get("Content-Type") != "application/json" {
+				t.Fatalf("%d %s: %v", status, body, err)
+			}
+			if got.Resource != in.Replace(test.resource) || strings.Replace(location.String(), wellKnown, "", 1) != got.Resource {
+				t.Errorf("resource %s at %s", got.Resource, location)
+			}
+			for i, server := range test.servers {
+				test.servers[i] = in.Replace(server)
+			}
+			if !slices.Equal(got.Servers, test.servers) || !slices.Equal(got.Scopes, test.scopes) || !slices.Equal(got.Methods, []string{"header"}) {
+				t.Errorf("%+v", got)
 			}
 		})
 	}
