@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"bufio"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -178,42 +176,20 @@ func TestS14CookiesOfTheHostAreOurs(t *testing.T) {
 func TestS15AStreamEndsWithItsSession(t *testing.T) {
 	g := startHosts(t)
 	v := g.signedIn(t, "ada@acme.example")
-	g.upstream.answer = func(connection net.Conn, _ *recorded) {
-		_, _ = connection.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello"))
-		_, _ = connection.Read(make([]byte, 1))
-	}
-	open := func(origin string) (*bufio.Reader, net.Conn, int) {
-		connection, err := net.Dial("tcp", g.addr)
-		check(t, err)
-		t.Cleanup(func() { _ = connection.Close() })
-		check(t, connection.SetDeadline(time.Now().Add(patience)))
+	g.upstream.answer = websocketUpstream
+	open := func(origin string) *wire {
 		host := strings.TrimPrefix(g.origin("app"), "http://")
-		_, err = connection.Write([]byte("GET /ws HTTP/1.1\r\nHost: " + host + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: " + origin + "\r\nCookie: " + hostCookie + "=" + v.cookie("app", hostCookie) + "\r\n\r\n"))
-		check(t, err)
-		reader := bufio.NewReader(connection)
-		response, err := http.ReadResponse(reader, nil)
-		check(t, err)
-		return reader, connection, response.StatusCode
+		lines := append([]string{"GET /ws HTTP/1.1", "Host: " + host, "Origin: " + origin, "Cookie: " + hostCookie + "=" + v.cookie("app", hostCookie)}, webSocket...)
+		return (&gateway{gatehouse: g.gatehouse}).dial(t, strings.Join(lines, "\r\n")+"\r\n\r\n")
 	}
-	if _, _, status := open(g.origin("wiki")); status != http.StatusForbidden {
-		t.Errorf("of another origin: %d", status)
+	if w := open(g.origin("wiki")); w.status != http.StatusForbidden {
+		t.Errorf("of another origin: %d", w.status)
 	}
-	reader, _, status := open(g.origin("app"))
-	if status != http.StatusSwitchingProtocols {
-		t.Fatalf("%d", status)
-	}
-	hello := make([]byte, 5)
-	if _, err := reader.Read(hello); err != nil || string(hello) != "hello" {
-		t.Fatalf("%q, %v", hello, err)
-	}
-	if a := v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin"); a.status != http.StatusSeeOther {
-		t.Fatalf("%d", a.status)
-	}
+	w := open(g.origin("app"))
+	w.echoes(t)
 	began := time.Now()
-	if _, err := reader.ReadByte(); err == nil {
-		t.Error("the stream goes on")
-	}
+	v.send(http.MethodPost, g.at("app", "/oauth/sign_out"), "", "Sec-Fetch-Site", "same-origin").is(t, http.StatusSeeOther)
+	w.closed(t)
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("after %s", took)
 	}

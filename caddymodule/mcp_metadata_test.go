@@ -154,21 +154,17 @@ http://mcp.localhost:TCPPORT {
 			}
 		})
 	}
-	t.Run("of a proxy that nobody trusts", func(t *testing.T) {
-		g.reload(siteWith("", gated("/api/*")) + "\nhttp://mcp.localhost:TCPPORT {\n\tprotect\n\treverse_proxy UPSTREAM\n}\n")
-		_, header, _ := g.at("mcp.localhost", "GET", "/", "X-Forwarded-Proto: https")
-		if named := parameters(t, header)["resource_metadata"]; !strings.HasPrefix(named, "http://") {
-			t.Errorf("the challenge names %s", named)
-		}
-	})
-	t.Run("two sites with one name", func(t *testing.T) {
-		other := freeAddr(t)
-		_, otherPort, _ := strings.Cut(other, ":")
-		g.reload(siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*")) +
-			"\nhttp://mcp.localhost:TCPPORT {\n\tprotect\n\treverse_proxy UPSTREAM\n}\nhttp://mcp.localhost:" + otherPort + " {\n\tprotect\n\treverse_proxy UPSTREAM\n}\n")
+	_, otherPort, _ := strings.Cut(freeAddr(t), ":")
+	const behind = " {\n\tprotect\n\treverse_proxy UPSTREAM\n}\n"
+	for name, caddyfile := range map[string]string{
+		"of a proxy that nobody trusts": siteWith("", gated("/api/*")) + "\nhttp://mcp.localhost:TCPPORT" + behind,
+		"two sites with one name": siteWith("\t\ttrusted_proxies static 127.0.0.1/32", gated("/api/*")) + "\nhttp://mcp.localhost:TCPPORT" + behind +
+			"http://mcp.localhost:" + otherPort + behind,
+	} {
+		g.reload(caddyfile)
 		_, header, _ := g.at("mcp.localhost", "GET", "/", "X-Forwarded-Proto: https")
 		if named := parameters(t, header)["resource_metadata"]; !strings.HasPrefix(named, plain) {
-			t.Errorf("the challenge names %s", named)
+			t.Errorf("%s: the challenge names %s", name, named)
 		}
-	})
+	}
 }

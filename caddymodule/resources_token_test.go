@@ -228,7 +228,8 @@ func TestT151RefreshNarrows(t *testing.T) {
 	t.Run("after a restart", func(t *testing.T) {
 		onFile := []string{"store memory", "store sqlite DIR/x.db"}
 		d := openResources(t, onFile...)
-		got := d.userTokens(bound2(bound, d.url), ada)
+		r.more = url.Values{"resource": {catalogue, d.url + "/orders"}}
+		got := d.userTokens(r, ada)
 		d.reload(peopleSite(slices.Concat([]string{"	handle {\n		respond 404\n", resourceRoutes}, onFile)...))
 		got = d.gives(r.refresh(got.RefreshToken))
 		d.aud(got.AccessToken, catalogue, d.url+"/orders")
@@ -241,12 +242,6 @@ func TestT151RefreshNarrows(t *testing.T) {
 		}
 		d.denied(forResources(serverGrant(), catalogue), badTarget("resource_unknown"))
 	})
-}
-
-// bound2 is a request for the resources of the catalogue and of the orders at an address.
-func bound2(r request, at string) request {
-	r.more = url.Values{"resource": {"https://api.example/catalogue", at + "/orders"}}
-	return r
 }
 
 // TestT152TokenForAResourceAtOurEndpoints: a token for a resource at token info, as introspection's bearer or for a
