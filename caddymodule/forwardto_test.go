@@ -150,11 +150,7 @@ func TestForwardToTheResponse(t *testing.T) {
 
 // TestForwardToTheResponseOfErrorRoutes checks that a refusal names no caller, also in error routes.
 func TestForwardToTheResponseOfErrorRoutes(t *testing.T) {
-	g := startGate(t, siteWith("", strings.Replace(forwardToRoutes, "X-Auth-Role", "X-Else", 1)+`
-	handle_errors {
-		reverse_proxy UPSTREAM
-	}
-`))
+	g := startGate(t, siteWith("", strings.Replace(forwardToRoutes, "X-Auth-Role", "X-Else", 1)+errorsProxied))
 	g.upstream.answer = impostor
 	for _, target := range []string{"/ask/x", "/ask/x?access_token=a", "/echo/pub;x"} {
 		answer := g.answers(t, g.request("GET", target, "Connection: close", bearer("bad")))

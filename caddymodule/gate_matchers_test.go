@@ -119,29 +119,16 @@ func TestG45TheLastGateCounts(t *testing.T) {
 
 // TestG55NobodyElseNamesTheCaller checks that no other authentication handler, variable of the configuration or header can set the caller.
 func TestG55NobodyElseNamesTheCaller(t *testing.T) {
-	hash := peopleHash()
-	g := startGate(t, siteWith("", strings.ReplaceAll(`	@admin oauth_claim role admin
+	g := startGate(t, siteWith("", `	@admin oauth_claim role admin
 	@sub oauth_claim sub eve
 	vars oauth.caller {header.X-Caller}
 	vars http.auth.user.role admin
 	map {header.X-Caller} {http.auth.user.org} {
 		default acme
 	}
-	handle {
-		route {
-			basic_auth argon2id {
-				eve HASH
-			}
-			protect {
-				token_from cookie session_of_app
-				require /rule/* expression "{http.auth.user.id} == 'eve' || {http.auth.user.role} == 'admin'"
-			}
-			header @admin +X-Found admin
-			header @sub +X-Found eve
-			header X-Id "{http.auth.user.id}"
-			reverse_proxy UPSTREAM
-		}
-	}`, "HASH", hash)))
+`+inOrder("", "basic_auth argon2id {\neve "+peopleHash()+"\n}",
+		protect("token_from cookie session_of_app", `require /rule/* expression "{http.auth.user.id} == 'eve' || {http.auth.user.role} == 'admin'"`),
+		"header @admin +X-Found admin", "header @sub +X-Found eve", toldID, "reverse_proxy UPSTREAM")))
 	token := g.user("u-1", "rival", "member", "public")
 	basicLine := "Authorization: " + basic("eve:" + peoplePassword)[1]
 	status, header, body := g.raw(g.request("GET", "/x", basicLine, "Cookie: session_of_app="+token, "X-Caller: admin"))

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -137,18 +136,5 @@ func TestV4UnguardedRoutes(t *testing.T) {
 				t.Errorf("no script was asked: %d %s", status, body)
 			}
 		})
-	}
-}
-
-// TestV4AGateStillSeesTheSession checks that the gate gets the browser's session cookie although the upstream does not.
-func TestV4AGateStillSeesTheSession(t *testing.T) {
-	g := startHosts(t)
-	v := g.signedIn(t, "ada@acme.example")
-	v.give("app", &http.Cookie{Name: "theme", Value: "dark"})
-	for _, path := range []string{"/public/x", "/x"} {
-		v.navigate(g.at("app", path)).is(t, http.StatusOK, path)
-		if cookies := g.upstream.one(t).Header["Cookie"]; len(cookies) != 1 || cookies[0] != "theme=dark" {
-			t.Errorf("%s: the upstream got the cookies %q", path, cookies)
-		}
 	}
 }

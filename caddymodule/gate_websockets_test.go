@@ -52,16 +52,8 @@ func overEachSocket(t *testing.T, test func(*testing.T, socketKind)) {
 func TestG147ErrorRoutesSeeTheGetOfAWebSocket(t *testing.T) { overEachSocket(t, failingSocket) }
 
 func failingSocket(t *testing.T, over socketKind) {
-	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", gatedDown("")+
-		`	handle_errors {
-		@get method GET
-		handle @get {
-			reverse_proxy UPSTREAM {
-				header_up X-Caller {http.auth.user.id}
-			}
-		}
-		respond "{err.status_code} of {method}" 500
-	}`)))
+	g := watchedGate(t, startGatehouseAt(t, freeTLSAddr(t), siteWith("\t\tprotocols h1 h2c", gatedDown("")+handled("handle_errors", "@get method GET",
+		"handle @get {\nreverse_proxy UPSTREAM {\nheader_up X-Caller {http.auth.user.id}\n}\n}", `respond "{err.status_code} of {method}" 500`))))
 	g.upstream.answer = websocketUpstream
 	s := over.open(g, t, "websocket", "authorization", "Bearer "+g.server("public"))
 	defer s.close()

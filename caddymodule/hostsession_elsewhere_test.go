@@ -59,13 +59,6 @@ func TestASignOutAtAHostWithoutASession(t *testing.T) {
 		isDone(t, done)
 		asksIn(t, v)
 	})
-	t.Run("its cookie is gone", func(t *testing.T) {
-		v := g.signedIn(t, "ada@acme.example")
-		v.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})
-		done, _ := v.signsOutByForm(isAsked(t, v, g.at("app", "/oauth/sign_out")))
-		isDone(t, done)
-		asksIn(t, v)
-	})
 	t.Run("the form of a session that has ended", func(t *testing.T) {
 		v := g.signedIn(t, "ada@acme.example")
 		v.give("app", &http.Cookie{Name: hostCookie, MaxAge: -1})

@@ -57,9 +57,12 @@ func TestG152TokenOfAnotherRoute(t *testing.T) {
 	}
 }
 
-// TestG153RouteWithAudience: a route with `audience` and an ordinary token → 401; for its audience or resource → accepted.
-func TestG153RouteWithAudience(t *testing.T) {
-	g := startGate(t, siteWith("", gated("/a/*", "audience urn:a HTTPS://Spelled.example/x/ https://spelled.example/x")+gated("/b/*", "audience urn:b", "resource https://b.example")+gated("", "audience urn:root")))
+// TestG153G155RouteWithAudience: a route with `audience` and an ordinary token → 401; for its audience or resource → accepted. One resource in two
+// spellings → one aud that passes both routes.
+func TestG153G155RouteWithAudience(t *testing.T) {
+	t.Setenv("GATE_TEST_RESOURCE", "https://API.example/x/")
+	g := startGate(t, siteWith("", gated("/one/*", "resource {env.GATE_TEST_RESOURCE}")+gated("/two/*", "resource https://api.example/x")+gated("/three/*", "audience https://api.EXAMPLE/x")+
+		gated("/a/*", "audience urn:a HTTPS://Spelled.example/x/ https://spelled.example/x")+gated("/b/*", "audience urn:b", "resource https://b.example")+gated("", "audience urn:root")))
 	for name, test := range map[string]struct {
 		token  string
 		routes []string
@@ -78,6 +81,15 @@ func TestG153RouteWithAudience(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, asked := range []string{"https://API.example/x/", "https://api.example/x", "https://api.EXAMPLE/x"} {
+		token := g.tokenForResources(t, asked)
+		if aud := claims(t, token)["aud"]; aud != "https://API.example/x/" {
+			t.Errorf("aud %v", aud)
+		}
+		for _, route := range []string{"/one/x", "/two/x", "/three/x"} {
+			g.passed(t, g.request("GET", route, bearer(token)))
+		}
 	}
 }
 
@@ -134,21 +146,6 @@ func TestG154ResourceRequiredInVain(t *testing.T) {
 				test.site+" {\nroute {\nprotect {\n"+test.options+"\n}\nreverse_proxy 127.0.0.1:1\n}\n}\n")
 			holdWarnings(t, got, test.want, "Caddyfile", 12)
 		})
-	}
-}
-
-// TestG155OneResourceInTwoSpellings: one resource in two spellings → one aud that passes both routes.
-func TestG155OneResourceInTwoSpellings(t *testing.T) {
-	t.Setenv("GATE_TEST_RESOURCE", "https://API.example/x/")
-	g := startGate(t, siteWith("", gated("/one/*", "resource {env.GATE_TEST_RESOURCE}")+gated("/two/*", "resource https://api.example/x")+gated("/three/*", "audience https://api.EXAMPLE/x")))
-	for _, asked := range []string{"https://API.example/x/", "https://api.example/x", "https://api.EXAMPLE/x"} {
-		token := g.tokenForResources(t, asked)
-		if aud := claims(t, token)["aud"]; aud != "https://API.example/x/" {
-			t.Errorf("aud %v", aud)
-		}
-		for _, route := range []string{"/one/x", "/two/x", "/three/x"} {
-			g.passed(t, g.request("GET", route, bearer(token)))
-		}
 	}
 }
 
