@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // portalGuide runs a guide for applications without sign-in of their own: its first Caddyfile at hosts below localhost, with our upstream
@@ -132,27 +130,4 @@ func caddyfilesIn(t *testing.T, name string) (blocks []string) {
 		blocks = append(blocks, block[1])
 	}
 	return blocks
-}
-
-// TestPartsOfCaddyfilesInGuides checks that partial Caddyfiles load in a site, or in addition to an issuer.
-func TestPartsOfCaddyfilesInGuides(t *testing.T) {
-	emptyHome(t)
-	t.Setenv("CORP_KEY", "0123456789abcdef")
-	for _, name := range []string{"protect-an-application", "several-applications", "oauth2-proxy"} {
-		for _, block := range caddyfilesIn(t, name) {
-			config := block
-			if strings.HasPrefix(config, "\t") {
-				config = "app.example.com {\n" + config + "}\n"
-			}
-			if !strings.HasPrefix(config, "{") {
-				config = "{\n\toauth {\n\t\tissuer https://auth.example.com\n\t}\n}\n\nauth.example.com {\n\toauth_server\n}\n\n" + config
-			}
-			if formatted := string(caddyfile.Format([]byte(config))); formatted != config {
-				t.Errorf("%s: format this:\n%s", name, block)
-			}
-			if err := validate(t, config); err != nil {
-				t.Errorf("%s: %v in\n%s", name, err, block)
-			}
-		}
-	}
 }

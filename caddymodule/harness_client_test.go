@@ -54,6 +54,15 @@ func (a answer) is(t *testing.T, status int, words ...any) {
 	}
 }
 
+// leads checks the status of an answer and where it leads; an empty address: nowhere.
+func (a answer) leads(t *testing.T, status int, to string, words ...any) {
+	t.Helper()
+	a.is(t, status, words...)
+	if got := a.header.Get("Location"); got != to {
+		t.Errorf("%s: leads to %q, want %q", fmt.Sprint(words...), got, to)
+	}
+}
+
 // stays is a CheckRedirect that follows no redirect.
 func stays(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 

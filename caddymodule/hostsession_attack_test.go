@@ -58,9 +58,7 @@ func TestS6NobodyIsSignedInByAnothersAnswer(t *testing.T) {
 		t.Fatalf("%d", a.status)
 	}
 	again := victim.navigate(a.header.Get("Location")) // as if the browser sent only the issuer's cookies
-	if a := bare.explained(t, "wiki", bare.navigate(again.header.Get("Location"))); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
-		t.Errorf("the second time: %d %s", a.status, a.header.Get("Location"))
-	}
+	bare.explained(t, "wiki", bare.navigate(again.header.Get("Location"))).leads(t, http.StatusBadRequest, "", "the second time")
 }
 
 // TestS7AnAnswerCountsOnce: an answer used again by its browser → its first session ends and the sign-in starts again; by another browser →

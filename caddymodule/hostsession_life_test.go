@@ -69,16 +69,12 @@ func TestS17AnOlderSignInIsAskedForAgain(t *testing.T) {
 	if a := v.send(http.MethodGet, bank, ""); a.status != http.StatusUnauthorized || !strings.Contains(a.header.Get("WWW-Authenticate"), "insufficient_user_authentication") {
 		t.Errorf("a program: %d %v", a.status, a.header)
 	}
-	if a := v.navigate(g.at("wiki", "/pages/safe/1")); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
-		t.Errorf("what no sign-in satisfies, however fresh: %d", a.status)
-	}
+	v.navigate(g.at("wiki", "/pages/safe/1")).leads(t, http.StatusUnauthorized, "", "what no sign-in satisfies, however fresh")
 	if a := v.navigate(bank); a.location().Query().Get("max_age") != "60" {
 		t.Errorf("max_age: %s", a.header.Get("Location"))
 	}
 	v.arrives(t, bank, "ada@acme.example")
-	if a := v.navigate(g.at("wiki", "/pages/vault/1")); a.status != http.StatusUnauthorized || a.header.Get("Location") != "" {
-		t.Errorf("what no sign-in satisfies: %d", a.status)
-	}
+	v.navigate(g.at("wiki", "/pages/vault/1")).leads(t, http.StatusUnauthorized, "", "what no sign-in satisfies")
 }
 
 // TestS12AFormIsNotLost: a form sent without a session → a 401 page that says that nothing was sent; sent again after signing in →
@@ -117,9 +113,7 @@ func TestS13ManyTabsSignInBesideEachOther(t *testing.T) {
 	v := g.signedIn(t, "ada@acme.example")
 	first, second := v.begun("wiki", "/pages/1"), v.begun("wiki", "/pages/2")
 	for path, callback := range map[string]string{"/pages/2": second.String(), "/pages/1": first.String()} {
-		if a := v.navigate(callback); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("wiki", path) {
-			t.Errorf("%d %s", a.status, a.header.Get("Location"))
-		}
+		v.navigate(callback).leads(t, http.StatusSeeOther, g.at("wiki", path))
 		v.navigate(g.at("wiki", path)).is(t, http.StatusOK, path)
 	}
 	// A state expires after the time that a sign-in may take. Then the browser starts again.

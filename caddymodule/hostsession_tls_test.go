@@ -155,7 +155,5 @@ func TestS135EarlyDataAtAHost(t *testing.T) {
 			g.upstream.seen()
 		})
 	}
-	if a := v.navigate(g.at("wiki", callback)); a.status != http.StatusSeeOther || a.header.Get("Location") != g.at("wiki", "/pages/1") {
-		t.Errorf("the code is gone: %d %s", a.status, a.body)
-	}
+	v.navigate(g.at("wiki", callback)).leads(t, http.StatusSeeOther, g.at("wiki", "/pages/1"), "the code is gone")
 }

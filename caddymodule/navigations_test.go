@@ -123,9 +123,7 @@ func TestV6NoCodeForAnothersAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range []*visitorOfHosts{victim, attacker} {
-				if a := v.navigate(target); a.status != http.StatusBadRequest || a.header.Get("Location") != "" {
-					t.Errorf("%d to %q", a.status, a.header.Get("Location"))
-				}
+				v.navigate(target).leads(t, http.StatusBadRequest, "")
 			}
 		})
 	}
@@ -155,9 +153,7 @@ func TestV6NoCodeWhereAScriptReads(t *testing.T) {
 	theirs := attacker.navigate(g.at("wiki", "/pages/1")).location()
 	frame := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-site", "Referer", g.origin("wiki") + "/"}
 	for _, target := range []string{theirs.String(), theirs.String() + "&prompt=none"} {
-		if a := victim.send(http.MethodGet, target, "", frame...); a.status != http.StatusForbidden || a.header.Get("Location") != "" {
-			t.Errorf("a frame: %d to %q", a.status, a.header.Get("Location"))
-		}
+		victim.send(http.MethodGet, target, "", frame...).leads(t, http.StatusForbidden, "", "a frame")
 	}
 	severed := func(what string, a answer) {
 		t.Helper()
@@ -173,9 +169,7 @@ func TestV6NoCodeWhereAScriptReads(t *testing.T) {
 	if a.status != http.StatusSeeOther || !callback.Query().Has("code") {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
-	if a := victim.send(http.MethodGet, callback.String(), "", frame...); a.status != http.StatusSeeOther || a.header.Get("Location") != "/oauth/callback" {
-		t.Errorf("the callback in a frame: %d %v", a.status, a.header)
-	}
+	victim.send(http.MethodGet, callback.String(), "", frame...).leads(t, http.StatusSeeOther, "/oauth/callback", "the callback in a frame")
 	victim.navigate(callback.String()) // the state is the attacker's, so the code is invalidated
 	attacker.navigate(callback.String())
 	if attacker.cookie("wiki", hostCookie) != "" {
@@ -242,9 +236,7 @@ func TestV7ScriptsGetNoPageOfOurs(t *testing.T) {
 			}
 			form := append([]string{"Content-Type", urlEncoded, "Origin", g.url}, headers...)
 			for path, fields := range map[string]url.Values{"/oauth/account": account, "/oauth/consent": consent, "/oauth/login": {"email": {"max@acme.example"}, "password": {peoplePassword}}} {
-				if p := b.fetch(http.MethodPost, path, fields.Encode(), form...); p.status != http.StatusForbidden || p.header.Get("Location") != "" {
-					t.Errorf("POST %s: %d %q", path, p.status, p.header.Get("Location"))
-				}
+				b.fetch(http.MethodPost, path, fields.Encode(), form...).leads(t, http.StatusForbidden, "", "POST ", path)
 			}
 		})
 	}
