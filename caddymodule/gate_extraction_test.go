@@ -254,9 +254,7 @@ func TestG86EarlyData(t *testing.T) {
 	}
 	g.refused(t, g.request("POST", "/any/x", bearer(token), "early-data:1", "Content-Length: 0"), 425)
 	g.passed(t, g.request("GET", "/any/x", bearer(token), "Early-Data: 1"))
-	if status, _, _ := g.asked(t, g.request("HEAD", "/any/x", bearer(token), "Early-Data: 1", "Connection: close")); status != http.StatusOK {
-		t.Errorf("HEAD: %d", status)
-	}
+	answerOf(g.asked(t, g.request("HEAD", "/any/x", bearer(token), "Early-Data: 1", "Connection: close"))).is(t, http.StatusOK, "HEAD")
 	g.upstream.one(t)
 }
 

@@ -74,9 +74,7 @@ func TestG41G42MatchersOfTheCaller(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", path, header.Get("X-Found"), want)
 		}
 	}
-	if status, _, _ := g.get("/nested/x", g.server("public")); status != http.StatusForbidden {
-		t.Errorf("neither: %d", status)
-	}
+	answerOf(g.get("/nested/x", g.server("public"))).is(t, http.StatusForbidden, "neither")
 	g.upstream.seen()
 	g.refused(t, g.request("GET", "/rules/x", bearer(g.user("u-1", "acme", "admin", "public"))), 403)
 	for _, token := range []string{g.user("u-1", "acme", "admin", "trusted"), g.user("u-2", "acme", "member", "public"), g.server("public")} {

@@ -105,9 +105,7 @@ func TestG89TheProviderIsAway(t *testing.T) {
 	t.Run("our own tokens and other sites", func(t *testing.T) {
 		g.passed(t, g.request("GET", "/own/x", bearer(g.watched(g.token()))))
 		g.passed(t, g.request("GET", "/both/x", bearer(g.watched(g.token()))))
-		if status, _, _ := g.get("/nothing", ""); status != http.StatusNotFound {
-			t.Errorf("another route: %d", status)
-		}
+		answerOf(g.get("/nothing", "")).is(t, http.StatusNotFound, "another route")
 	})
 	t.Run("cold start with a snapshot", func(t *testing.T) {
 		g.restart(trusting(p, trustSite, "max_stale 1h"))
@@ -150,9 +148,7 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 	p := startProvider(t)
 	g := startTrustGate(t, p, gateOnly(trustSite))
 	g.awaitKeys()
-	if status, _, body := g.operate(http.MethodGet, "/oauth/ready", ""); status != http.StatusOK {
-		t.Errorf("ready: %d %s", status, body)
-	}
+	answerOf(g.operate(http.MethodGet, "/oauth/ready", "")).is(t, http.StatusOK, "ready")
 	if s := toldStatus(t, g.ok("status", "--json")); !s.Ready || s.Own != nil || s.Trust["corp"] != "" || len(s.Trust) != 1 {
 		t.Errorf("status: %+v", s)
 	}
@@ -188,9 +184,7 @@ func TestStatusOfAGateThatIssuesNothing(t *testing.T) {
 		}
 	}
 	g.must(http.StatusConflict, http.MethodGet, "/oauth/clients", ``)
-	if status, _, body := g.operateAs("text/plain", http.MethodPost, "/oauth/tokens/explain", `{"token":"x"}`); status != http.StatusUnsupportedMediaType {
-		t.Errorf("from a web page: %d %s", status, body)
-	}
+	answerOf(g.operateAs("text/plain", http.MethodPost, "/oauth/tokens/explain", `{"token":"x"}`)).is(t, http.StatusUnsupportedMediaType, "from a web page")
 	g.must(http.StatusBadRequest, http.MethodPost, "/oauth/tokens/explain", `{"tokn":"x"}`)
 }
 

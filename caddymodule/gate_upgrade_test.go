@@ -208,9 +208,7 @@ func TestG50AProxyThatAsksUs(t *testing.T) {
 	for upgrade, want := range map[string]int{
 		"websocket": 204, "WebSocket": 204, "tcp": 204, "h2c": 400, "h2c, websocket": 400, "websocket\r\nUpgrade: h2c": 400, "": 400,
 	} {
-		if status, _, body := g.raw(g.request("GET", "/x", bearer(token), "Upgrade: "+upgrade)); status != want {
-			t.Errorf("%q: %d %s, want %d", upgrade, status, body, want)
-		}
+		answerOf(g.raw(g.request("GET", "/x", bearer(token), "Upgrade: "+upgrade))).is(t, want, upgrade)
 		if status, _, body := g.raw(g.request("GET", "/status", "Upgrade: "+upgrade)); status != want && upgrade != "tcp" {
 			t.Errorf("%q without a token: %d %s, want %d", upgrade, status, body, want)
 		}

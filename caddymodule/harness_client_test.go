@@ -40,6 +40,11 @@ type answer struct {
 	body   string
 }
 
+// answerOf returns what a request returned as an answer.
+func answerOf(status int, header http.Header, body string) answer {
+	return answer{status, header, body}
+}
+
 // location returns the URL of the Location header.
 func (a answer) location() *url.URL {
 	u, _ := url.Parse(a.header.Get("Location"))

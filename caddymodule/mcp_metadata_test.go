@@ -149,9 +149,7 @@ http://mcp.localhost:TCPPORT {
 				t.Errorf("%+v", found)
 			}
 			token := g.tokenForResources(t, found.Resource)
-			if status, _, body := g.at("mcp.localhost", "POST", "/mcp", test.said, "Content-Length: 0", bearer(token)); status != http.StatusOK {
-				t.Errorf("%d %s", status, body)
-			}
+			answerOf(g.at("mcp.localhost", "POST", "/mcp", test.said, "Content-Length: 0", bearer(token))).is(t, http.StatusOK)
 		})
 	}
 	_, otherPort, _ := strings.Cut(freeAddr(t), ":")

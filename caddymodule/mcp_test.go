@@ -460,9 +460,7 @@ func TestQ143ThreeLinesAdmitClients(t *testing.T) {
 		t.Fatalf("scope %q, code %q", got.Scope, code)
 	}
 	for path, want := range map[string]int{"/mcp": http.StatusOK, "/mcp/": http.StatusOK, "/api/x": http.StatusUnauthorized} {
-		if status, _, body := g.do("GET", path, "", "Authorization", "Bearer "+got.AccessToken); status != want {
-			t.Errorf("%s: %d %s, want %d", path, status, body, want)
-		}
+		answerOf(g.do("GET", path, "", "Authorization", "Bearer "+got.AccessToken)).is(t, want, path)
 	}
 	if _, _, body := g.do("GET", "/.well-known/oauth-authorization-server", ""); !strings.Contains(body, `"client_id_metadata_document_supported":true`) || !strings.Contains(body, `"mcp:write"`) {
 		t.Errorf("metadata %s", body)
@@ -544,9 +542,7 @@ func TestQ206BodiesThatTakeTheirTime(t *testing.T) {
 	slow := g.begin(t, g.request("POST", "/mcp", bearer(use), "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))))
 	for _, piece := range []string{body[:1], body[1:20]} {
 		slow.send(t, piece)
-		if status, _, answer := g.raw(g.rpc("/mcp", body, bearer(use), "Connection: close")); status != http.StatusOK {
-			t.Errorf("beside it: %d %s", status, answer)
-		}
+		answerOf(g.raw(g.rpc("/mcp", body, bearer(use), "Connection: close"))).is(t, http.StatusOK, "beside it")
 		g.upstream.one(t)
 	}
 	slow.send(t, body[20:])

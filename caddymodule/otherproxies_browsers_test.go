@@ -151,9 +151,7 @@ func TestNginxS102UnsafeRequestsProveTheirOrigin(t *testing.T) {
 	request := func(origin string) string {
 		return "GET /ws HTTP/1.1\r\n" + strings.Join(append(lines, "Origin: "+origin), "\r\n") + "\r\n\r\n"
 	}
-	if status, _, body := nginx.raw(strings.Replace(request(g.origin("wiki")), "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)); status != http.StatusForbidden {
-		t.Errorf("of a sibling: %d %s", status, body)
-	}
+	answerOf(nginx.raw(strings.Replace(request(g.origin("wiki")), "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))).is(t, http.StatusForbidden, "of a sibling")
 	g.upstream.none(t)
 	w := nginx.dial(t, request(g.origin("app")))
 	w.echoes(t)

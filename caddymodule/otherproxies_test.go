@@ -243,9 +243,7 @@ func TestNginxG145AnswersPreflightsItself(t *testing.T) {
 			t.Errorf("with %d bytes: %d %s", len(body), status, text)
 		}
 	}
-	if status, _, text := nginx.raw(nginx.request("GET", "/orders/1")); status != http.StatusUnauthorized {
-		t.Errorf("no token: %d %s", status, text)
-	}
+	answerOf(nginx.raw(nginx.request("GET", "/orders/1"))).is(t, http.StatusUnauthorized, "no token")
 	g.upstream.none(t)
 }
 
@@ -287,13 +285,9 @@ func TestNginxLeadsClientsToTheirIssuer(t *testing.T) {
 		"/oauth/jwks": 403, "/oauth/nothing": 403, "/.well-known/oauth-authorization-server": 403, wellKnown + "x": 403, wellKnown + "/other": 404,
 		"/orders/.." + wellKnown + "/orders": 404, wellKnown + "/../../oauth/jwks": 403, wellKnown + "/../../orders/1": 400,
 	} {
-		if status, _, body := ask(api, "GET", target, ""); status != want {
-			t.Errorf("%s: %d %s, want %d", target, status, body, want)
-		}
+		answerOf(ask(api, "GET", target, "")).is(t, want, target)
 	}
-	if status, _, body := ask(api, "POST", "/oauth/token", form); status != 403 {
-		t.Errorf("a token at the API's own address: %d %s", status, body)
-	}
+	answerOf(ask(api, "POST", "/oauth/token", form)).is(t, 403, "a token at the API's own address")
 	g.upstream.none(t)
 }
 
@@ -377,9 +371,7 @@ func TestNginxG50PassesNoOtherUpgrade(t *testing.T) {
 	g, nginx := startBehindNginx(t)
 	g.upstream.answer = websocketUpstream
 	upgrade, token := []string{"Connection: Upgrade", "Upgrade: websocket"}, bearer(g.server("orders.read"))
-	if status, _, _ := nginx.raw(nginx.request("GET", "/orders/ws", upgrade...)); status != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", status)
-	}
+	answerOf(nginx.raw(nginx.request("GET", "/orders/ws", upgrade...))).is(t, http.StatusUnauthorized, "without a token")
 	g.upstream.none(t)
 	w := nginx.dial(t, nginx.request("GET", "/orders/ws", append(upgrade, token, "X-Auth-Subject: admin")...))
 	w.echoes(t)
@@ -417,9 +409,7 @@ func TestNginxSaysThatTheGateCannotTell(t *testing.T) {
 	}
 	alone := g.front(startNginx(g, freeAddr(t)))
 	for _, target := range []string{"/orders/1", "/status"} {
-		if status, _, body := alone.raw(alone.request("GET", target, bearer(token))); status != http.StatusServiceUnavailable {
-			t.Errorf("%s without a gate: %d %s", target, status, body)
-		}
+		answerOf(alone.raw(alone.request("GET", target, bearer(token)))).is(t, http.StatusServiceUnavailable, target, " without a gate")
 	}
 	g.upstream.none(t)
 }
