@@ -233,8 +233,8 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	})
 }
 
-// TestA52StateComesBack: state of any printable characters, emoji, 4 KiB, CR LF → identical after one decoding; absent (A54) → absent, a
-// registered `state` stays.
+// TestA52StateComesBack: state of any printable characters, emoji, 4 KiB, CR LF → identical after one decoding; with raw semicolons → the same,
+// which are malformed anywhere else; absent (A54) → absent, a registered `state` stays.
 func TestA52StateComesBack(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
@@ -267,6 +267,23 @@ func TestA52StateComesBack(t *testing.T) {
 		b.codeToClient(t, b.open(r.path()), r)
 		b.codeToClient(t, b.ask(r.with("state", "")), r)
 		b.errorToClient(t, b.ask(r.with("response_type", "token")), r, "unsupported_response_type", "")
+	})
+	t.Run("raw semicolons", func(t *testing.T) {
+		first := requestOf("first")
+		first.state = "/orders;page=2;scope=admin;redirect_uri=https://evil.example/?q=1 +&é;"
+		raw := "&state=" + strings.NewReplacer("%3B", ";", "%2F", "/", "%3D", "=", "%3A", ":", "%3F", "?").Replace(url.QueryEscape(first.state))
+		without := first.with("state", "-").Encode()
+		path := "/oauth/authorize?" + without
+		for _, p := range []page{
+			b.open(path + raw), b.open("/oauth/authorize?" + raw[1:] + "&" + without), b.fetch(http.MethodPost, "/oauth/authorize", without+raw, "Content-Type", urlEncoded),
+			b.open(strings.Replace(path, "scope=trusted+", "scope=%0Atrusted%0D%0A%09", 1) + raw),
+		} {
+			b.codeToClient(t, p, first)
+		}
+		b.errorToClient(t, b.open(strings.Replace(path, "scope=trusted+", "scope=nonsense+", 1)+raw), first, "invalid_scope", "")
+		for _, query := range []string{"&x=1;y=2", "&x;state=1", ";state=1", "&state;x=1", "&sta;te=1"} {
+			holdRefusal(t, b.open(path+query))
+		}
 	})
 	t.Run("longest", func(t *testing.T) {
 		// The longest accepted request also fits into the URLs of our own pages.

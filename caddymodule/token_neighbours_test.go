@@ -48,20 +48,10 @@ func (d *door) gateSays(t *testing.T, token, sentence string) {
 	d.upstream.none(t)
 }
 
-// TestT95RevocationIsAtOnce: revocation of one's own token → 200 and dead at the gate at once; of another client's → 403; with wrong
-// credentials → 401; unknown → 200; with the store down → 503.
+// TestT95RevocationIsAtOnce: revocation of one's own server token → 200 and dead at the gate at once, also after a reload; of another client's →
+// 403; unknown → 200; with the store down, which TestT106T20Introspection tries → 503. TestT95RevokingEitherTokenEndsTheFamily has the tokens of users.
 func TestT95RevocationIsAtOnce(t *testing.T) {
 	d := openDoor(t, onDisk)
-	other := "client_id=other&client_secret=other-" + confSecret
-	pub := func() string {
-		return d.issue(issuer.Grant{Client: &store.Client{ID: "pub"}, Scopes: oauth.Scopes{"public"}})
-	}
-	user := func(family string) string {
-		return d.issue(issuer.Grant{
-			Type: oauth.AuthorizationCode, User: &store.User{ID: "u-ada"}, Family: &store.TokenFamily{ID: family},
-			Scopes: oauth.Scopes{"public"},
-		})
-	}
 	fresh := func() string { d.decisions(t); return d.token() }
 	revoke := func(t *testing.T, form string, headers ...string) answer {
 		t.Helper()
@@ -95,38 +85,17 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 			t.Error("a token was revoked by a likeness")
 		}
 	})
-	t.Run("wrong client credentials", func(t *testing.T) {
-		token := fresh()
-		d.hold(t, revoke(t, "token="+token+"&client_id=conf&client_secret=wrong"), badClient("client_authentication_failed"))
-		d.hold(t, revoke(t, "token="+token, basic("conf:wrong")...), badBasic("client_authentication_failed"))
-		d.hold(t, revoke(t, "token="+token), badClient("client_credentials_missing"))
-		d.hold(t, revoke(t, "token="+token, "Authorization", "Bearer "+token), badBasic("client_credentials_missing"))
-		d.hold(t, d.ask(t, "/oauth/revoke?token="+token, asConf), missing("token"))
-		d.decisions(t)
-		if !d.passes(t, token) {
-			t.Error("the token died")
-		}
-	})
 	t.Run("another client's token", func(t *testing.T) {
-		token, theirs := fresh(), pub()
+		token, theirs := fresh(), d.issue(issuer.Grant{Client: &store.Client{ID: "pub"}, Scopes: oauth.Scopes{"public"}})
 		notYours := outcome{403, "unauthorized_client", "token_of_another_client", "You are not authorized to revoke this token", false}
-		d.hold(t, revoke(t, "token="+token+"&"+other), notYours)
 		d.hold(t, revoke(t, "token="+token, basic("other:other-"+confSecret)...), notYours)
 		d.hold(t, revoke(t, "token="+token+"&client_id=pub"), notYours)
 		d.hold(t, revoke(t, "token="+theirs+"&"+asConf), notYours)
-		d.hold(t, revoke(t, "token="+user("f-0")+"&"+other), notYours)
+		d.hold(t, revoke(t, "token="+token, "Authorization", "Bearer "+token), badBasic("client_credentials_missing"))
+		d.hold(t, d.ask(t, "/oauth/revoke?token="+token, asConf), missing("token"))
 		if !d.passes(t, token) || !d.passes(t, theirs) {
 			t.Error("the token died")
 		}
-	})
-	t.Run("a public client's own token", func(t *testing.T) {
-		token := pub()
-		if !d.passes(t, token) {
-			t.Fatal("a fresh token is refused")
-		}
-		d.revoked(t, revoke(t, "token="+token+"&client_id=pub"), true)
-		d.gateSays(t, token, "The access token was revoked")
-		d.hold(t, revoke(t, "token="+pub()+"&client_id=pub&client_secret=x"), badClient("client_authentication_failed"))
 	})
 	t.Run("after a reload", func(t *testing.T) {
 		token, alive := fresh(), fresh()
@@ -136,21 +105,6 @@ func TestT95RevocationIsAtOnce(t *testing.T) {
 		if !d.passes(t, alive) {
 			t.Error("a reload ended a token")
 		}
-	})
-	t.Run("store down", func(t *testing.T) {
-		token := fresh()
-		check(t, d.app().node.Store().Close())
-		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
-		d.holdSentence(t, revoke(t, "token="+token+"&"+asConf), down)
-		d.holdSentence(t, revoke(t, "token="+token, basic("conf:"+confSecret)...), down)
-		d.holdSentence(t, revoke(t, "token="+token+"&client_id=stored&client_secret=x"), down)
-		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
-		// A token that was never revoked stays valid, and clients of the configuration continue to work.
-		if !d.passes(t, token) {
-			t.Error("the gate refuses what was not revoked")
-		}
-		d.decisions(t)
-		d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), granted())
 	})
 }
 
@@ -168,9 +122,10 @@ func (d *door) holdSentence(t *testing.T, a answer, want outcome) {
 	d.hold(t, a, want)
 }
 
-// TestT106Introspection: introspection of one's own token → active with its claims; unknown, expired, revoked or another client's →
-// inactive; without authentication → 401; with the store down → 503.
-func TestT106Introspection(t *testing.T) {
+// TestT106T20Introspection: introspection of one's own token → active with its claims; unknown, expired, revoked or another client's → inactive;
+// without authentication, or with a public client's secret → 401; a bearer token beside another credential → 400, another scheme → ignored; with the
+// store down → 503.
+func TestT106T20Introspection(t *testing.T) {
 	move := setClock(t).advance
 	d := openDoor(t, strings.Replace(onDisk, "scope orders.read", "revocation {\n\t\t\tmax_staleness 2s\n\t\t}\n\t\tscope orders.read", 1))
 	stored := d.register(t, store.Client{ID: "stored"})
@@ -241,7 +196,14 @@ func TestT106Introspection(t *testing.T) {
 		d.hold(t, ask("token="+token+"&client_id=conf&client_secret=wrong"), badClient("client_authentication_failed"))
 		d.hold(t, ask("token="+token, basic("conf:wrong")...), badBasic("client_authentication_failed"))
 		d.hold(t, ask("token="+token+"&client_id=pub"), badClient("client_is_public"))
-		d.hold(t, ask("token="+token+"&client_id=conf&client_secret="+confSecret, "Authorization", "Bearer "+bearer), twoMechanisms())
+		d.hold(t, ask("token="+token+"&client_id=keyed&client_secret=keyed-"+confSecret), badClient("client_is_public"))
+		for _, beside := range []string{"&" + asConf, "&client_id=pub"} {
+			d.hold(t, ask("token="+token+beside, "Authorization", "Bearer "+bearer), twoMechanisms())
+			d.hold(t, ask("token="+token+beside, "Authorization", "Bearer stale"), twoMechanisms())
+		}
+		for _, ignored := range []string{"", "Token x", "Token " + bearer} {
+			active(t, ask("token="+token+"&"+asConf, "Authorization", ignored), token)
+		}
 		d.decisions(t)
 		d.hold(t, d.ask(t, "/oauth/introspect?token="+token+"&"+asConf, "x=y"), badClient("client_credentials_missing"))
 	})
@@ -271,10 +233,12 @@ func TestT106Introspection(t *testing.T) {
 	t.Run("store down", func(t *testing.T) {
 		check(t, d.app().node.Store().Close())
 		d.app().issuer.Clients.Authenticated.Forget("stored")
-		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored),
-			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
-		d.holdSentence(t, ask("token="+token+"&"+asConf),
-			outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"})
+		down := outcome{status: 503, code: "temporarily_unavailable", reason: "store_unavailable"}
+		d.holdSentence(t, ask("token="+token+"&client_id=stored&client_secret="+stored), down)
+		d.holdSentence(t, ask("token="+token+"&"+asConf), down)
+		d.holdSentence(t, d.ask(t, "/oauth/revoke", "token="+token+"&"+asConf), down)
+		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
+		d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), granted())
 		if a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token); a.status != 200 {
 			t.Errorf("the gate does not go on with what it knows: %d", a.status)
 		}
@@ -427,10 +391,10 @@ func TestK8PublishedKeys(t *testing.T) {
 	}
 }
 
-// TestT124PagesOfOtherOriginsAtTheIssuer: pages of other origins → metadata and keys for all; token, revocation and
-// userinfo for the origins of public clients and `cors_origins`, errors too; the rest for none, and never with
+// TestT124M36PagesOfOtherOriginsAtTheIssuer: pages of other origins → metadata and keys for all; token, revocation and
+// userinfo for the origins of public clients and `cors_origins`, errors too; the rest, tokens for members among it, for none, and never with
 // credentials. No origin may ever send cookies.
-func TestT124PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
+func TestT124M36PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 	g := startPeople(t, "client other other-SECRET {", "client other other-SECRET {\n\t\t\tcors_origins https://named.example http://localhost:3000")
 	d := &door{gatehouse: g, client: http.DefaultClient}
 	allowed := []string{"https://pub.example", "https://named.example", "http://localhost:3000"}

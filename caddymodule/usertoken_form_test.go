@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// These tests cover the form of a request: rows M18, M19, M30, M31, M34, M36 and M37.
+// These tests cover the form of a request: rows M30, M31, M34 and M37.
 
 // rawMint writes a request to a socket. lines are further header lines after those of the token, the host and the
 // length.
@@ -74,22 +74,6 @@ func TestM31OnlyPost(t *testing.T) {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
 	d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"X-HTTP-Method-Override": "DELETE"}})
-}
-
-// TestM36NoCrossOriginAccess: a cross-origin fetch → no CORS headers.
-func TestM36NoCrossOriginAccess(t *testing.T) {
-	d := openAdmin(t)
-	for _, origin := range []string{"https://evil.example", "null", "https://client.example", d.url} {
-		a := d.mint("", mintRequest{id: "u-grace", method: http.MethodOptions, headers: map[string]string{
-			"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type",
-		}})
-		if a.status != http.StatusMethodNotAllowed {
-			t.Errorf("preflight: %d", a.status)
-		}
-		d.holdAdminHeaders(a)
-		d.refused("", mintRequest{id: "u-grace", headers: map[string]string{"Origin": origin}}, tokenRefusal(401, "unauthorized", ""))
-		d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}})
-	}
 }
 
 // TestM2M4M6M34M37EveryErrorIsADocument: no token, a server token, too little scope, early data → 401, 403, 403, 425, each as a JSON:API
