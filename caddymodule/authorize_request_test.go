@@ -142,10 +142,10 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 	})
 }
 
-// TestA47ToA51ErrorsGoToTheClient: a wrong response_type, response_mode or scope, a parameter twice, NUL or bad UTF-8 in state (A53) → the
-// error at the redirect URI, nothing in a fragment; a doubled client_id or redirect_uri → a page. The client and the redirect URI of each
-// request are valid.
-func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
+// TestA47ToA51T57T58ErrorsGoToTheClient: a wrong response_type, response_mode or scope, a parameter twice, NUL or bad UTF-8 in state (A53), the
+// challenge stripped from a request that needs one, method `plain` or misspelled, a challenge of 42 or 44 characters → the error at the redirect URI,
+// nothing in a fragment; a doubled client_id or redirect_uri → a page. The client and the redirect URI of each request are valid.
+func TestA47ToA51T57T58ErrorsGoToTheClient(t *testing.T) {
 	g := startPeople(t, "client first first-SECRET", `client tokensonly tokensonly-SECRET {
 			grants client_credentials
 			redirect_uris https://only.example/cb
@@ -161,7 +161,17 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 	}
 	stateless := conf
 	stateless.state = ""
-	const missingType = "Missing required parameter: response_type."
+	const missingType, missingChallenge = "Missing required parameter: response_type.", "Missing required parameter: code_challenge."
+	const onlyS256 = "The code_challenge_method must be S256."
+	legacy, nat := requestOf("legacy"), requestOf("nat")
+	valid := challengeOf(conf.verifier)
+	challenged := func(r request, challenge, method string) url.Values {
+		v := r.with("code_challenge", challenge)
+		if v.Set("code_challenge_method", method); method == "-" {
+			v.Del("code_challenge_method")
+		}
+		return v
+	}
 	for _, c := range []struct {
 		name     string
 		request  request
@@ -202,6 +212,20 @@ func TestA47ToA51ErrorsGoToTheClient(t *testing.T) {
 		{"max_age negative", conf, conf.with("max_age", "-1"), "invalid_request", ""},
 		{"prompt case", conf, conf.with("prompt", "None"), "invalid_request", ""},
 		{"grant not allowed", only, only.values(), "unauthorized_client", ""},
+		{"T57 stripped, public", pub, challenged(pub, "-", "-"), "invalid_request", missingChallenge},
+		{"T57 stripped, native", nat, challenged(nat, "-", "-"), "invalid_request", missingChallenge},
+		{"T58 method alone", conf, challenged(conf, "-", "S256"), "invalid_request", missingChallenge},
+		{"T58 challenge alone", conf, challenged(conf, valid, "-"), "invalid_request", onlyS256},
+		{"T58 plain", conf, challenged(conf, valid, "plain"), "invalid_request", onlyS256},
+		{"T58 plain, public", pub, challenged(pub, valid, "plain"), "invalid_request", onlyS256},
+		{"T58 plain, legacy", legacy, challenged(legacy, valid, "plain"), "invalid_request", onlyS256},
+		{"T58 lower case", conf, challenged(conf, valid, "s256"), "invalid_request", onlyS256},
+		{"T58 unknown", conf, challenged(conf, valid, "S512"), "invalid_request", onlyS256},
+		{"T58 garbage", conf, challenged(conf, valid, "plain\ngarbage"), "invalid_request", onlyS256},
+		{"T58 empty method", conf, challenged(conf, valid, ""), "invalid_request", onlyS256},
+		{"T58 42 characters", conf, challenged(conf, valid[:42], "S256"), "invalid_request", ""},
+		{"T58 44 characters", conf, challenged(conf, valid+"A", "S256"), "invalid_request", ""},
+		{"T58 bad alphabet", conf, challenged(conf, valid[:42]+"+", "S256"), "invalid_request", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.errorToClient(t, b.ask(c.values), c.request, c.code, c.sentence)

@@ -65,9 +65,9 @@ func posted(t *testing.T, p page, r request) url.Values {
 	return fields
 }
 
-// TestT186AnAnswerInAForm: form_post with hostile state, client name and URI → one form to the exact URI, data only, one script whose
-// hash stands in the CSP.
-func TestT186AnAnswerInAForm(t *testing.T) {
+// TestT186T199AnAnswerInAForm: form_post with hostile state, client name and URI → one form to the exact URI, data only, one script whose
+// hash stands in the CSP, and `iss` equal to discovery, against mix-up of issuers (RFC 9207). toClient holds the same of answers by redirect.
+func TestT186T199AnAnswerInAForm(t *testing.T) {
 	g := startOpenID(t)
 	const odd = `https://odd.example/cb?a="><script>alert(1)</script>&b='x'&c=%22`
 	secret := g.addClient(t, store.Client{
@@ -193,26 +193,5 @@ func TestT188WhoMayLeaveTheChallengeOut(t *testing.T) {
 			unbound.Del("redirect_uri")
 			g.refused(unbound, http.StatusBadRequest, "invalid_request")
 		})
-	}
-}
-
-// TestT199EveryAnswerNamesItsIssuer: an answer by redirect, by form or with an error → `iss` equal to discovery, against mix-up of
-// issuers (RFC 9207).
-func TestT199EveryAnswerNamesItsIssuer(t *testing.T) {
-	g := startOpenID(t, "issuer http://ADDR", "issuer http://ADDR/auth")
-	b := g.browser()
-	_, _, document := g.get("/auth/.well-known/openid-configuration", "")
-	issuer := member(t, document, "issuer")
-	if issuer != g.url+"/auth" {
-		t.Fatalf("issuer %q", issuer)
-	}
-	form := openIDRequestOf("conf", "openid", "response_mode", "form_post", "prompt", "none")
-	p := b.open("/auth" + form.path())
-	if fields := posted(t, p, form); fields.Get("iss") != issuer || fields.Get("error") != "login_required" {
-		t.Errorf("%v", fields)
-	}
-	query := openIDRequestOf("conf", "openid", "prompt", "none")
-	if got := b.open("/auth" + query.path()).location().Query(); got.Get("iss") != issuer || got.Get("error") != "login_required" {
-		t.Errorf("%v", got)
 	}
 }

@@ -36,8 +36,9 @@ func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 }
 
 // TestT11To15WhoIsNobody: an empty id or secret, a confidential client's id alone, a wrong or superfluous secret, NUL or invalid UTF-8,
-// wildcards, another case or Unicode form → 401, by exact comparison.
-func TestT11To15WhoIsNobody(t *testing.T) {
+// wildcards, another case or Unicode form → 401, by exact comparison; the right ones → 200, members in the documented order, scope always there,
+// absent ones omitted, expires_in in whole seconds. The body of a user's tokens is held by tokensIn, for every grant.
+func TestT11To15T101WhoIsNobody(t *testing.T) {
 	d := openDoor(t, onDisk)
 	secret := d.register(t, store.Client{ID: "caf\u00e9"})
 	d.register(t, store.Client{ID: "native", Type: store.NativeClient, RedirectURIs: []string{"http://localhost/cb"}})
@@ -51,7 +52,7 @@ func TestT11To15WhoIsNobody(t *testing.T) {
 		return ccGrant + "&" + urlEncodedBody("client_id", id, "client_secret", secret)
 	}
 	d.run(t, []tokenCase{
-		{"T1 Basic", ccGrant, basic("conf:" + confSecret), granted()},
+		{"T1 Basic", ccGrant, append(basic("conf:"+confSecret), "Accept", "text/html"), granted()},
 		{"T3 two mechanisms", ccGrant + "&" + asConf, basic("conf:" + confSecret), twoMechanisms()},
 		{"T4 another client_id", ccGrant + "&client_id=other", basic("conf:" + confSecret), badBasic("client_id_mismatch")},
 		{"T8 form-encoded", ccGrant, basic("caf%C3%A9:" + secret), granted()},

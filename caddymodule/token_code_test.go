@@ -40,8 +40,9 @@ func TestQ142OfflineAccessThatAClientDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestT47CodeGivesTokens: a valid code → 200 with tokens of the granted scope.
-func TestT47CodeGivesTokens(t *testing.T) {
+// TestT47T59T60CodeGivesTokens: a valid code → 200 with tokens of the granted scope, also beside code_challenge_method or another scope in the
+// token request, which are ignored.
+func TestT47T59T60CodeGivesTokens(t *testing.T) {
 	setClock(t)
 	u := openUsers(t)
 	offline := requestOf("conf")
@@ -80,6 +81,12 @@ func TestT47CodeGivesTokens(t *testing.T) {
 	r := requestOf("conf")
 	form := with(r.exchange(u.code(r, ada)), "client_id", "", "client_secret", "")
 	u.tokensIn(u.ask(t, "/oauth/token", form.Encode(), basic("conf:"+confSecret)...))
+	for _, scope := range []string{"public", "trusted public orders.read", "nonsense"} {
+		form := with(r.exchange(u.code(r, ada)), "scope", scope, "code_challenge", "x", "code_challenge_method", "plain", "state", "x", "response_type", "token")
+		if got := u.gives(form); got.Scope != r.scope {
+			t.Errorf("asked for %q, scope %q", scope, got.Scope)
+		}
+	}
 	u.denied(with(r.exchange(""), "code", ""), missing("code"))
 }
 
@@ -170,35 +177,6 @@ func TestT55T56VerifierIsChecked(t *testing.T) {
 	})
 }
 
-// TestT57AndT58ChallengeOfTheRequest: the challenge stripped from a request that needs one, method `plain` or misspelled, a challenge of
-// 42 or 44 characters → invalid_request by redirect.
-func TestT57AndT58ChallengeOfTheRequest(t *testing.T) {
-	u := openUsers(t)
-	valid := challengeOf(requestOf("conf").verifier)
-	for name, test := range map[string]struct {
-		client            string
-		challenge, method []string
-	}{
-		"T57 stripped, public": {"pub", nil, nil}, "T57 stripped, native": {"nat", nil, nil},
-		"plain": {"conf", []string{valid}, []string{"plain"}}, "lower case": {"conf", []string{valid}, []string{"s256"}},
-		"unknown": {"conf", []string{valid}, []string{"S512"}}, "garbage": {"conf", []string{valid}, []string{"plain\ngarbage"}},
-		"method alone": {"conf", nil, []string{"S256"}}, "challenge alone": {"conf", []string{valid}, nil},
-		"empty method": {"conf", []string{valid}, []string{""}}, "42 characters": {"conf", []string{valid[:42]}, []string{"S256"}},
-		"44 characters": {"conf", []string{valid + "A"}, []string{"S256"}}, "bad alphabet": {"conf", []string{valid[:42] + "+"}, []string{"S256"}},
-		"plain, public": {"pub", []string{valid}, []string{"plain"}}, "plain, legacy": {"legacy", []string{valid}, []string{"plain"}},
-	} {
-		u.sub(name, func(u *userDoor) {
-			r := requestOf(test.client)
-			r.verifier = ""
-			r.more = url.Values{"code_challenge": test.challenge, "code_challenge_method": test.method}
-			b := u.browserOf(ada)
-			b.errorToClient(u.t, b.open(r.path()), r, "invalid_request", descriptionOf(b.open(r.path())))
-		})
-	}
-	u.userTokens(requestOf("legacy"), ada)
-	u.userTokens(requestOf("nat"), ada)
-}
-
 // TestT122PKCEIsRequiredWhereTheConfigurationSaysSo: `pkce required` of a client, stored or declared, or of the issuer: no challenge →
 // invalid_request that names code_challenge; S256 → 200.
 func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
@@ -226,50 +204,6 @@ func TestT122PKCEIsRequiredWhereTheConfigurationSaysSo(t *testing.T) {
 		refused(u, requestOf("first"))
 		u.userTokens(requestOf("first"), ada)
 	})
-}
-
-// TestT59AndT60WhatTheExchangeIgnores: code_challenge_method or scope in the token request → ignored, the token has the granted scope.
-func TestT59AndT60WhatTheExchangeIgnores(t *testing.T) {
-	u := openUsers(t)
-	r := requestOf("conf")
-	for name, parameter := range map[string][]string{
-		"T59 method": {"code_challenge_method", "plain"}, "T59 challenge": {"code_challenge", "x"},
-		"T60 narrower scope": {"scope", "public"}, "T60 wider scope": {"scope", "trusted public orders.read"},
-		"T60 unknown scope": {"scope", "nonsense"}, "state": {"state", "x"}, "response type": {"response_type", "token"},
-	} {
-		u.sub(name, func(u *userDoor) {
-			if got := u.gives(with(r.exchange(u.code(r, ada)), parameter...)); got.Scope != r.scope {
-				u.t.Errorf("scope %q", got.Scope)
-			}
-		})
-	}
-}
-
-// TestT62ClientOrConsentIsGone: a client disabled or removed after the code was issued → 401 invalid_client.
-func TestT62ClientOrConsentIsGone(t *testing.T) {
-	u := openUsers(t)
-	registry := u.app().registry
-	for name, end := range map[string]func(id string) error{
-		"disabled": func(id string) error { return registry.Clients.DisableClient(t.Context(), id) },
-		"removed":  func(id string) error { return registry.Clients.RemoveClient(t.Context(), id) },
-		"neither":  nil,
-	} {
-		u.sub("client "+name, func(u *userDoor) {
-			r := requestOf("conf")
-			r.clientID = "client-" + name
-			r.secret = u.register(u.t, store.Client{
-				ID: r.clientID, Grants: []oauth.GrantType{oauth.AuthorizationCode},
-				Scopes: oauth.Scopes{"public", "trusted"}, RedirectURIs: []string{r.redirectURI},
-			})
-			code := u.code(r, ada)
-			if end == nil {
-				u.gives(r.exchange(code))
-				return
-			}
-			check(u.t, end(r.clientID))
-			u.denied(r.exchange(code), badClient("client_authentication_failed"))
-		})
-	}
 }
 
 // TestT63T93OnlyTheCredentialItselfIsOne: a code or refresh token cut, extended, in another case, padded, or one of 100,000 guesses →

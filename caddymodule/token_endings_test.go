@@ -243,17 +243,6 @@ func TestT106IntrospectionOfUserTokens(t *testing.T) {
 			u.t.Errorf("asked with a refresh token: %d %s", refresh.status, refresh.body)
 		}
 	})
-	u.sub("a refresh token that was used", func(u *userDoor) {
-		first := u.userTokens(r, ada)
-		second := u.gives(r.refresh(first.RefreshToken))
-		third := u.gives(r.refresh(second.RefreshToken))
-		u.wantInactive(r, first.RefreshToken)
-		if u.introspected(r, third.RefreshToken)["active"] != true {
-			u.t.Error("the successor is inactive")
-		}
-		u.wait(now, 31*time.Second)
-		u.wantInactive(r, second.RefreshToken)
-	})
 	u.sub("of a user who was disabled", func(u *userDoor) {
 		id := u.addUser("disabled@acme.example", "acme", store.RoleMember)
 		got := u.userTokens(r, "disabled@acme.example")

@@ -87,18 +87,6 @@ func TestT70EveryRefusedSignInLooksTheSame(t *testing.T) {
 	u.gives(requestOf("conf").asPassword(ada, peoplePassword))
 }
 
-// TestT77PasswordsThatAreNotHashed: a password over 1 KiB or with NUL → 400 before hashing.
-func TestT77PasswordsThatAreNotHashed(t *testing.T) {
-	u := openUsers(t)
-	r := requestOf("conf")
-	u.denied(r.asPassword(ada, strings.Repeat("p", 1025)), malformed("password_unusable"))
-	u.denied(r.asPassword(ada, strings.Repeat("p", 1024)), badGrant("sign_in_failed"))
-	u.denied(r.asPassword(ada, "pass\x00word"), malformed("parameter_value_invalid"))
-	u.denied(r.asPassword(ada, peoplePassword+"\x00"), malformed("parameter_value_invalid"))
-	u.denied(with(r.asPassword(ada, "x"), "password", ""), missing("password"))
-	u.denied(with(r.asPassword(ada, "x"), "email", ""), missing("email"))
-}
-
 // TestT78SignInsAtOnce: 500 sign-ins at once → at most as many concurrent hashes as slots, bounded memory, the gate
 // stays fast, and the surplus gets 503 or 429 within a second. The surplus waits for a moment first.
 func TestT78SignInsAtOnce(t *testing.T) {
@@ -190,9 +178,9 @@ func TestT79CheapHashesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestT104WhoMayUseThePasswordGrant: the password grant not configured, not allowed to the client, with contradicting names or wrong
-// client credentials → refused each with its error, and no refresh token unless switched on.
-func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
+// TestT77T104WhoMayUseThePasswordGrant: the password grant not configured, not allowed to the client, with contradicting names or wrong
+// client credentials → refused each with its error, and no refresh token unless switched on; a password over 1 KiB or with NUL → 400 before hashing.
+func TestT77T104WhoMayUseThePasswordGrant(t *testing.T) {
 	u := openUsers(t)
 	r := requestOf("conf")
 	good := r.asPassword(ada, peoplePassword)
@@ -204,6 +192,11 @@ func TestT104WhoMayUseThePasswordGrant(t *testing.T) {
 	}
 	u.denied(requestOf("legacy").asPassword(ada, peoplePassword), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
 	u.denied(requestOf("pub").asPassword(ada, peoplePassword), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
+	u.denied(r.asPassword(ada, strings.Repeat("p", 1025)), malformed("password_unusable"))
+	u.denied(r.asPassword(ada, strings.Repeat("p", 1024)), badGrant("sign_in_failed"))
+	u.denied(r.asPassword(ada, peoplePassword+"\x00"), malformed("parameter_value_invalid"))
+	u.denied(with(good, "password", ""), missing("password"))
+	u.denied(with(good, "email", ""), missing("email"))
 	u.denied(with(good, "username", maxim), malformed("email_is_not_username"))
 	u.denied(with(good, "client_secret", "wrong"), badClient("client_authentication_failed"))
 	u.denied(with(good, "client_id", "nobody"), badClient("client_authentication_failed"))

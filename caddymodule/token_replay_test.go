@@ -74,9 +74,9 @@ func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
 	}
 }
 
-// TestT50AndT53CodeOfAnotherClientHarmsNobody: a used or fresh code of client A presented by client B → invalid_grant, and A's tokens or
-// the unspent code stay good.
-func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
+// TestT50T53T82WhatIsAnotherClientsHarmsNobody: a used or fresh code, or a refresh token, of client A presented by client B → invalid_grant, and A's
+// tokens or the unspent code stay good.
+func TestT50T53T82WhatIsAnotherClientsHarmsNobody(t *testing.T) {
 	u := openUsers(t)
 	r, other := requestOf("conf"), requestOf("other")
 	form := r.exchange(u.code(r, ada))
@@ -94,10 +94,19 @@ func TestT50AndT53CodeOfAnotherClientHarmsNobody(t *testing.T) {
 	u.denied(public, badGrant("code_of_another_client"))
 	u.denied(unproved, badClient("client_authentication_failed"))
 	u.denied(with(form, "client_secret", ""), badClient("client_authentication_failed"))
-	if !u.alive(got.AccessToken) {
-		t.Error("the owner's token died")
+	// T82
+	second := u.gives(r.refresh(got.RefreshToken))
+	for _, token := range []string{got.RefreshToken, second.RefreshToken} {
+		u.denied(other.refresh(token), badGrant("refresh_token_of_another_client"))
+		u.denied(requestOf("pub").refresh(token), badGrant("refresh_token_of_another_client"))
+		u.denied(with(r.refresh(token), "client_secret", "wrong"), badClient("client_authentication_failed"))
+		u.denied(with(r.refresh(token), "client_id", "", "client_secret", ""), badClient("client_credentials_missing"))
+		u.denied(requestOf("legacy").refresh(token), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
 	}
-	u.gives(r.refresh(got.RefreshToken))
+	if !u.alive(got.AccessToken) || !u.alive(second.AccessToken) {
+		t.Error("the owner's tokens died")
+	}
+	u.gives(r.refresh(second.RefreshToken))
 }
 
 // TestT88WhatEndedStaysEndedAfterARestart: a revoked family after a restart with empty caches → invalid_grant. Other

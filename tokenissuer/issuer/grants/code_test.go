@@ -8,14 +8,15 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestT62ACodeDoesNotComeBackWithItsClient: a code stays invalid after its client was disabled and enabled again.
-// TestT62ClientOrConsentIsGone covers what ends a code.
+// TestT62ACodeDoesNotComeBackWithItsClient: a client disabled after the code was issued → 401 invalid_client; enabled again → the code stays invalid.
 func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
 	f.must(f.registry.Clients.DisableClient(t.Context(), "conf"))
-	f.must(f.registry.Clients.EnableClient(t.Context(), "conf"))
 	_, err := f.redeem("conf", code)
+	tokentest.WantCode(t, err, oauth.InvalidClient)
+	f.must(f.registry.Clients.EnableClient(t.Context(), "conf"))
+	_, err = f.redeem("conf", code)
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
