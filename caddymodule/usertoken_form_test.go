@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,76 +12,36 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// These tests cover the form of a request: rows M30, M31, M34 and M37.
+// The credential, the method and the form of a request.
 
-// rawMint writes a request to a socket. lines are further header lines after those of the token, the host and the
-// length.
-func (d *adminDoor) rawMint(method, target, lines, body string) answer {
-	d.t.Helper()
-	head := fmt.Sprintf("%s %s HTTP/1.1\nHost: %s\nAuthorization: Bearer %s\nContent-Length: %d\nConnection: close\n%s\n", method, target, d.addr, d.admin, len(body), lines)
-	status, header, text := d.raw(crlf(head) + body)
-	return answer{status, header, text}
-}
-
-// TestM30OnlyTheHeaderIsACredential: the admin's token in a cookie or the query → 401.
-func TestM30OnlyTheHeaderIsACredential(t *testing.T) {
+// TestM2M3M4M6M30M31M34M37EveryErrorIsADocument: no token, one in a cookie, the query or the body, an expired, revoked or garbage one, a server token,
+// too little scope, another method or an override header, early data → 401, 403, 405, 425, each as a JSON:API document.
+func TestM2M3M4M6M30M31M34M37EveryErrorIsADocument(t *testing.T) {
+	c := setClock(t)
 	d := openAdmin(t, "protect trusted", "protect trusted {\n\t\t\ttoken_from cookie accessToken\n\t\t}")
-	b := d.browser()
-	b.authorize(requestOf("conf"), "ada@acme.example")
-	cookie := b.cookie("accessToken")
-	d.remember("cookie", cookie, b.cookie("session"))
-	if cookie == "" {
-		t.Fatal("there is no cookie accessToken")
-	}
-	cookies := "accessToken=" + cookie + "; session=" + b.cookie("session")
-	if a := d.send(t, http.MethodGet, "/api/x", "", "Cookie", cookies); a.status != http.StatusOK {
-		t.Fatalf("the route takes the cookie: %d", a.status)
-	}
-	d.upstream.seen()
-	unauthorized := tokenRefusal(401, "unauthorized", "")
-	for name, r := range map[string]mintRequest{
-		"cookie":        {headers: map[string]string{"Cookie": cookies}},
-		"cookie, same":  {headers: map[string]string{"Cookie": cookies, "Sec-Fetch-Site": "same-origin", "Origin": d.url}},
-		"query":         {query: "?access_token=" + d.admin},
-		"query, encded": {query: "?access%5Ftoken=" + d.admin},
-		"body":          {body: `{"access_token":"` + d.admin + `","data":{"id":"u-grace","type":"users"}}`},
-		"other headers": {headers: map[string]string{"X-Access-Token": d.admin, "X-Auth-Subject": "u-ada", "Proxy-Authorization": "Bearer " + d.admin}},
-	} {
-		d.sub(name, func(d *adminDoor) {
-			r.id = "u-grace"
-			d.refused("", r, unauthorized)
-		})
-	}
-	// The same token in the header is accepted.
-	d.created(cookie, mintRequest{id: "u-grace"})
-}
-
-// TestM31OnlyPost: another method or an override header → 405.
-func TestM31OnlyPost(t *testing.T) {
-	d := openAdmin(t)
-	notAllowed := plainRefusal(405, "method_not_allowed", "method_not_allowed")
-	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "post", "Post"} {
-		d.sub(method, func(d *adminDoor) {
-			for name, value := range map[string]string{"X-HTTP-Method-Override": "POST", "X-HTTP-Method": "POST", "X-Method-Override": "POST", "Accept": "*/*"} {
-				d.decisions(d.t)
-				a := d.rawMint(method, mintPath+"u-grace"+mintPathEnd+"?_method=POST", "Content-Type: "+documentMedia+"\n"+name+": "+value+"\n", reference("u-grace"))
-				d.holdRefused(a, reference("u-grace"), notAllowed)
-			}
-		})
-	}
-	if a := d.rawMint("HEAD", mintPath+"u-grace"+mintPathEnd, "", ""); a.status != 405 || a.header.Get("Allow") != "POST" || a.body != "" {
-		t.Errorf("HEAD: %d %s", a.status, a.body)
-	}
-	d.created(d.admin, mintRequest{id: "u-grace", headers: map[string]string{"X-HTTP-Method-Override": "DELETE"}})
-}
-
-// TestM2M4M6M34M37EveryErrorIsADocument: no token, a server token, too little scope, early data → 401, 403, 403, 425, each as a JSON:API
-// document.
-func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
-	d := openAdmin(t)
 	d.stored(store.User{ID: "u-off", Organisation: "acme", Role: store.RoleGroupManager, Status: store.UserDisabled})
 	server, member, public := d.token(), d.operatorToken("conf", "u-max", "trusted"), d.operatorToken("conf", "u-ada", "public")
+	b := d.browser()
+	b.authorize(requestOf("conf"), ada)
+	cookie := b.cookie("accessToken")
+	cookies := "accessToken=" + cookie + "; session=" + b.cookie("session")
 	d.remember("access token", server)
+	d.remember("cookie", cookie, b.cookie("session"))
+	if a := d.send(t, http.MethodGet, "/api/x", "", "Cookie", cookies); a.status != http.StatusOK {
+		t.Fatalf("the route does not take the cookie: %d", a.status)
+	}
+	d.upstream.seen()
+	revoked := d.operatorToken("conf", "u-ada", "trusted")
+	d.created(revoked, mintRequest{id: "u-grace"})
+	d.revoked(t, d.revoke(requestOf("conf"), revoked), true)
+	unauthorized, malformed := tokenRefusal(401, "unauthorized", ""), tokenRefusal(400, "invalid_request", `, error="invalid_request", error_description="`+contract["invalid_request"]+`"`)
+	with := func(headers ...string) mintRequest {
+		r := mintRequest{id: "u-grace", headers: make(map[string]string)}
+		for pair := range slices.Chunk(headers, 2) {
+			r.headers[pair[0]] = pair[1]
+		}
+		return r
+	}
 	const needsTrusted = `, error="insufficient_scope", error_description="Access to this resource requires scope \"trusted\".", scope="trusted"`
 	early := func(value string) mintRequest {
 		return mintRequest{id: "u", body: "{", headers: map[string]string{"Early-Data": value, "Content-Type": "text/plain"}}
@@ -98,9 +57,21 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 		{"early data 0", d.admin, early("0"), plainRefusal(425, "invalid_request", "early_data")},
 		{"early data, no number", d.admin, early("true"), plainRefusal(425, "invalid_request", "early_data")},
 		{"no token", "", mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(401, "unauthorized", "")},
-		{"no token, and nothing else wrong", "", mintRequest{id: "u-grace"}, tokenRefusal(401, "unauthorized", "")},
-		{"Basic", "", mintRequest{id: "u-grace", headers: map[string]string{"Authorization": "Basic Y29uZjp4"}}, tokenRefusal(401, "unauthorized", "")},
+		{"no token, and nothing else wrong", "", with(), unauthorized},
+		{"Basic", "", with("Authorization", "Basic Y29uZjp4"), unauthorized},
+		{"a cookie", "", with("Cookie", cookies), unauthorized},
+		{"a cookie, same origin", "", with("Cookie", cookies, "Sec-Fetch-Site", "same-origin", "Origin", d.url), unauthorized},
+		{"the query", "", mintRequest{id: "u-grace", query: "?access%5Ftoken=" + d.admin}, unauthorized},
+		{"the body", "", mintRequest{id: "u-grace", body: `{"access_token":"` + d.admin + `","data":{"id":"u-grace","type":"users"}}`}, unauthorized},
+		{"other headers", "", with("X-Access-Token", d.admin, "X-Auth-Subject", "u-ada", "Proxy-Authorization", "Bearer "+d.admin), unauthorized},
+		{"two tokens", d.admin, mintRequest{id: "u-grace", query: "?access_token=" + d.admin}, malformed},
+		{"two spaces", "", with("Authorization", "Bearer  x"), malformed},
 		{"bad token", "x", mintRequest{id: "u", body: "{", headers: wrongMedia}, invalidToken},
+		{"three parts", "a.b.c", with(), invalidToken},
+		{"bad signature", d.admin[:len(d.admin)-8] + "AAAAAAAA", with(), invalidToken},
+		{"a client's secret", confSecret, with(), invalidToken},
+		{"a refresh token", d.mintFor("u-grace").RefreshToken, with(), invalidToken},
+		{"revoked", revoked, with(), revokedToken},
 		{"server token", server, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(403, "user_context_required", "server_token")},
 		{"no trusted", public, mintRequest{id: "u", body: "{", headers: wrongMedia}, tokenRefusal(403, "insufficient_scope", needsTrusted)},
 		{"orders.read", d.operatorToken("conf", "u-ada", "public orders.read"), mintRequest{id: "u-grace"}, tokenRefusal(403, "insufficient_scope", needsTrusted)},
@@ -120,6 +91,14 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 	} {
 		d.sub(step.name, func(d *adminDoor) { d.refused(step.token, step.r, step.want) })
 	}
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "post", "Post"} {
+		r := with("X-HTTP-Method-Override", "POST", "X-HTTP-Method", "POST", "X-Method-Override", "POST", "Accept", "*/*")
+		r.method, r.query = method, "?_method=POST"
+		d.sub(method, func(d *adminDoor) {
+			d.refused(d.admin, r, plainRefusal(405, "method_not_allowed", "method_not_allowed"))
+		})
+	}
+	d.created(cookie, with("X-HTTP-Method-Override", "DELETE")) // the token of the cookie, in the header
 	d.sub("identifiers differ", func(d *adminDoor) {
 		var ids []string
 		for range 20 {
@@ -145,6 +124,11 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 		d.app().node.Revocations.MarkFresh(node.Clock())
 	})
 	d.mintFor("u-grace")
+	d.sub("expired", func(d *adminDoor) {
+		c.advance(6*time.Hour + 10*time.Second)
+		d.app().node.Revocations.MarkFresh(node.Clock())
+		d.refused(d.admin, with(), tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token expired"`))
+	})
 	d.sub("shutting down", func(d *adminDoor) {
 		e := d.app().node
 		if !e.Life.Enter() { // a request in progress
@@ -152,7 +136,7 @@ func TestM2M4M6M34M37EveryErrorIsADocument(t *testing.T) {
 		}
 		defer e.Life.Leave()
 		check(t, e.Destruct())
-		d.refused(d.admin, mintRequest{id: "u-grace"}, plainRefusal(503, "temporarily_unavailable", "shutting_down"))
+		d.refused(d.admin, with(), plainRefusal(503, "temporarily_unavailable", "shutting_down"))
 		d.hold(d.t, d.ask(d.t, "/oauth/token", "grant_type=x"), outcome{
 			status: 503, code: "temporarily_unavailable", text: "The service is temporarily unable to handle the request. Try again later.",
 		})

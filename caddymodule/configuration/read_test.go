@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/auditlog"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/attempts"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/clientmetadata"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/endpoint/pages"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/issuer"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -374,5 +375,17 @@ func TestA142OpenIDIsOffUnlessItIsTurnedOn(t *testing.T) {
 				t.Errorf("%q: %v, want %s", lines, err, want)
 			}
 		}
+	}
+}
+
+// TestQ48WhoseDocumentsAreRead: `client_metadata` with allow, deny and scopes → those limit the clients; off → there are none.
+func TestQ48WhoseDocumentsAreRead(t *testing.T) {
+	s, err := read(withIssuer("client_metadata {\nallow claude.ai *.example.com\ndeny bad.example.com\nscopes public\n}"))
+	want := clientmetadata.Settings{Allow: []string{"claude.ai", "*.example.com"}, Deny: []string{"bad.example.com"}}
+	if err != nil || !s.Open.DocumentsOn || !reflect.DeepEqual(s.Open.Documents, want) || !slices.Equal(s.Open.DocumentScopes, []string{"public"}) {
+		t.Errorf("%+v, %v", s.Open, err)
+	}
+	if s, err := read(withIssuer("client_metadata off")); err != nil || s.Open.DocumentsOn || !s.Open.DocumentsOff {
+		t.Errorf("off: %+v, %v", s.Open, err)
 	}
 }

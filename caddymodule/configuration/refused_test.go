@@ -82,6 +82,12 @@ func powerOf(role string) string {
 	return "role " + role + " has power over others, which nobody gets by registering: name another"
 }
 
+// acceptsOf are the six lines before an accept rule, and noHost is the error for a host of client_metadata on line 4.
+const (
+	acceptsOf = "scope deploy {\nserver_tokens\n}\ntrust ci https://ci.example {\naudience x\n}\n"
+	noHost    = " is no host: write its name in lower case, without scheme, port and path, or *.example.com for all below it, at Caddyfile:4"
+)
+
 // refused are invalid forms of each setting: lines of the oauth block or a whole Caddyfile, with the whole error, and members of an app with
 // an issuer in JSON, with a part of it. DIR is the directory of useFiles.
 var refused = map[string]struct{ lines, json []refusal }{
@@ -324,6 +330,59 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{"totp\nrole operator\nconsole {\norganisation_role operator\n}", "console: role operator is both a role and an organisation_role: take one of them out, at Caddyfile:5"},
 			{"totp\nrole operator\nrole owner manages member operator\nrole member\nconsole {\norganisation_role owner\n}",
 				"console: role owner manages operator, so its users could make operators of everything: take operator out of its `manages`, or owner out of organisation_role, at Caddyfile:7"},
+		},
+	},
+	"accept": {
+		lines: []refusal{
+			{acceptsOf + "accept other {\nclaims a b\nsubject x:{a}\nscopes deploy\n}", "accept other: no `trust` has that name: add `trust other <issuer>`, at Caddyfile:9"},
+			{acceptsOf + "accept ci {\nsubject x:{a}\nscopes deploy\n}", `accept ci: claims is missing: say which of the issuer's tokens are meant, for it makes tokens for others too, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a **\nsubject x:{a}\nscopes deploy\n}", `accept ci: claims a: "**" fits anything: say what the claim must be, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\nscopes deploy\n}", `accept ci: say whom the tokens are for: subject or client, one of the two, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject x:{a}\nclient y\nscopes deploy\n}", `accept ci: say whom the tokens are for: subject or client, one of the two, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject x:{a}\n}", `accept ci: scopes is missing: say what the tokens may do, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject {a}\nscopes deploy\n}", `subject "{a}": begin with a text and a colon, as in github:{repository}, so that no claim can name somebody else, at Caddyfile:11`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject x:{a}{b}\nscopes deploy\n}", `subject "x:{a}{b}": put a text between two claims, at Caddyfile:11`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject x:{a}\nscopes nothing\n}", `accept ci: unknown scope "nothing": declare it first, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\nsubject x:{a}\nscopes trusted\n}", `accept ci: scope "trusted" is none that a server token can hold, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nclaims a b\ntyp logout+jwt\nsubject x:{a}\nscopes deploy\n}", `typ "logout+jwt" is not that of an access token: use at+jwt, JWT or none, at Caddyfile:11`},
+			{acceptsOf + "accept ci {\nclaims a b\nlink verified_email\nclient y\n}", `accept ci: link is for people: it goes with id_jag, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nid_jag\nsubject x:{a}\n}", `accept ci: with id_jag the token says who it is for, and its typ is given: leave subject, client and typ out, at Caddyfile:9`},
+			{acceptsOf + "accept ci {\nid_jag\nlink always\n}", `link "always": the one word for it is verified_email, at Caddyfile:11`},
+			{acceptsOf + "accept ci {\nwhatever\n}", `unknown accept option "whatever", at Caddyfile:10`},
+		},
+	},
+	"may_exchange": {
+		lines: []refusal{
+			{"client c x {\nmay_exchange\n}", `wrong argument count or unexpected line ending after 'may_exchange', at Caddyfile:4`},
+			{"client c x {\nmay_exchange a {\nto b\n}\n}", `unknown may_exchange option "to", at Caddyfile:5`},
+			{"client c {\ntype public\nmay_exchange a\n}", `client c: may_exchange is for confidential clients: anybody can say to be a public one, at Caddyfile:3`},
+			{"client c x {\ngrants urn:ietf:params:oauth:grant-type:token-exchange\n}", `client c: the grant urn:ietf:params:oauth:grant-type:token-exchange needs a rule that says what the client may exchange: add may_exchange, at Caddyfile:3`},
+			{"client c x {\nmay_exchange https://a.example/\n}", `client "c": may_exchange https://a.example/: this is our issuer's own audience, with which a service could act as the caller everywhere: name that service alone, at Caddyfile:3`},
+			{"client c x {\nmay_exchange a {\nscopes nothing\n}\n}", `client "c": may_exchange: unknown scope "nothing": declare it first, at Caddyfile:3`},
+		},
+	},
+	"client_metadata": {
+		lines: []refusal{
+			{"client_metadata on", "write `client_metadata off`, or a block, at Caddyfile:3"},
+			{"client_metadata off\nclient_metadata", `client_metadata is set twice, at Caddyfile:4`},
+			{"client_metadata {\nallow https://claude.ai\n}", `"https://claude.ai"` + noHost},
+			{"client_metadata {\nallow *\n}", `"*"` + noHost},
+			{"client_metadata {\ndeny Claude.ai\n}", `"Claude.ai"` + noHost},
+			{"client_metadata {\ndeny claude.ai:443\n}", `"claude.ai:443"` + noHost},
+			{"client_metadata {\ndeny *.*.example\n}", `"*.*.example"` + noHost},
+			{"client_metadata {\nscopes nobody:knows\n}", `client_metadata: unknown scope "nobody:knows": declare it first, at Caddyfile:4`},
+			{"client_metadata {\npermit all\n}", `client_metadata has no option "permit", at Caddyfile:4`},
+		},
+	},
+	"registration": {
+		lines: []refusal{
+			{"registration {\ninitial_access_token written-out-token-1\n}", `give the initial_access_token as {env.NAME} or {file./path}: Caddy keeps what stands here in the clear, at Caddyfile:4`},
+			{"registration {\ninitial_access_token {file.DIR/short}\n}", `registration: initial_access_token: use at least 16 characters, at Caddyfile:3`},
+			{"registration {\nmax_clients none\n}", `max_clients "none": use a number of clients, at Caddyfile:4`},
+			{"registration {\nmax_clients 0\n}", `max_clients "0": use a number of clients, at Caddyfile:4`},
+			{"registration {\nlimit 5\n}", "write a limit as `limit 20/1h per ip`, or as `limit off`, at Caddyfile:4"},
+			{"registration {\nscopes nobody:knows\n}", `registration: unknown scope "nobody:knows": declare it first, at Caddyfile:4`},
+			{"registration {\npermit all\n}", `registration has no option "permit", at Caddyfile:4`},
 		},
 	},
 	"registration of people": {
@@ -780,9 +839,9 @@ var (
 	place      = regexp.MustCompile(`, at Caddyfile:\d+$`)
 )
 
-// TestG78RefusedWithFileAndLine: an invalid setting → refused with file and line, whether that shows when it is read or only when everything
+// TestG78Q48Q84Q162RefusedWithFileAndLine: an invalid setting → refused with file and line, whether that shows when it is read or only when everything
 // is. JSON without positions gets the same error without one. No error repeats a secret.
-func TestG78RefusedWithFileAndLine(t *testing.T) {
+func TestG78Q48Q84Q162RefusedWithFileAndLine(t *testing.T) {
 	for name := range refused {
 		if name != "sign_in" {
 			t.Run(name, func(t *testing.T) { holdRefused(t, name) })
