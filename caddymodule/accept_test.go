@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -177,6 +178,16 @@ func (s *acceptScene) presents(text string, more ...string) (int, string) {
 	return status, body
 }
 
+// wants presents an assertion and checks the status and, unless it is "", the error of the answer. It returns the body.
+func (s *acceptScene) wants(t *testing.T, what string, want int, code, text string, more ...string) string {
+	t.Helper()
+	status, body := s.presents(text, more...)
+	if status != want || code != "" && member(t, body, "error") != code {
+		t.Errorf("%s: %d %s, want %d %s", what, status, body, want, code)
+	}
+	return body
+}
+
 // claimsIn returns the claims of the access token in an answer.
 func claimsIn(t *testing.T, body string) map[string]any {
 	t.Helper()
@@ -202,10 +213,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 { // a workload's token can be used more than once: a pod reads it from a file
-				status, body := s.presents(c.text, c.more...)
-				if status != http.StatusOK {
-					t.Fatalf("%d %s", status, body)
-				}
+				body := s.wants(t, name, http.StatusOK, "", c.text, c.more...)
 				claims := claimsIn(t, body)
 				if claims["sub"] != c.sub || claims["client_id"] != c.who || claims["scope"] != c.scope || member(t, body, "refresh_token") != "" {
 					t.Errorf("got %v", claims)
@@ -248,12 +256,7 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 		"no claim": s.job(map[string]any{"repository": nil}), "two repositories": s.job(map[string]any{"repository": []string{"acme/app", "acme/taken2"}}), "an object": s.job(map[string]any{"repository": map[string]any{"x": "acme/app"}}), "the id of a client": s.job(map[string]any{"repository": "acme/taken"}),
 		"no JWT": "x", "two parts": "a.b",
 	} {
-		t.Run(name, func(t *testing.T) {
-			status, body := s.presents(text)
-			if status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
-				t.Errorf("%d %s", status, body)
-			}
-		})
+		s.wants(t, name, http.StatusBadRequest, "invalid_grant", text)
 	}
 	for name, c := range map[string]struct {
 		more   []string
@@ -268,40 +271,27 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 		"a wrong secret":          {[]string{"client_id", "ci", "client_secret", "x"}, http.StatusUnauthorized, "invalid_client"},
 		"another client's secret": {[]string{"client_id", "app", "client_secret", "other-" + confSecret}, http.StatusBadRequest, "invalid_grant"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			status, body := s.presents(s.job(nil), c.more...)
-			if status != c.status || member(t, body, "error") != c.code {
-				t.Errorf("%d %s", status, body)
-			}
-		})
+		s.wants(t, name, c.status, c.code, s.job(nil), c.more...)
 	}
 	// A client that the operator has added at runtime gets scopes that both it and the rule have, and no user scopes.
 	s.ok("client", "add", "--id", "made", "--name", "Made", "--grant", "client_credentials", "--scope", "public", "--scope", "deploy", "--scope", "orders.read")
 	in := func(environment string) string {
 		return s.job(map[string]any{"repository": "x/y", "environment": environment})
 	}
-	if status, body := s.presents(in("staging")); status != http.StatusOK || claimsIn(t, body)["scope"] != "deploy" {
-		t.Errorf("within the rule: %d %s", status, body)
+	if body := s.wants(t, "within the rule", http.StatusOK, "", in("staging")); claimsIn(t, body)["scope"] != "deploy" {
+		t.Errorf("within the rule: %s", body)
 	}
-	if status, body := s.presents(in("testing"), "scope", "orders.read"); status != http.StatusBadRequest || member(t, body, "error") != "invalid_scope" {
-		t.Errorf("a user's scope: %d %s", status, body)
-	}
+	s.wants(t, "a user's scope", http.StatusBadRequest, "invalid_scope", in("testing"), "scope", "orders.read")
 	s.ok("client", "disable", "made")
-	if status, body := s.presents(in("staging")); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
-		t.Errorf("a client that is disabled: %d %s", status, body)
-	}
+	s.wants(t, "a client that is disabled", http.StatusBadRequest, "invalid_grant", in("staging"))
 	// Rules apply only to their own issuer.
 	theirs := s.other.signer()
 	for repository, want := range map[string]int{"acme/app": http.StatusBadRequest, "other/app": http.StatusOK} {
 		text := s.signed(theirs, nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": repository, "ref": "refs/heads/main"})
-		if status, body := s.presents(text); status != want {
-			t.Errorf("%s of the other issuer: %d %s", repository, status, body)
-		}
+		s.wants(t, repository+" of the other issuer", want, "", text)
 	}
 	good := s.job(nil)
-	if status, body := s.presents(good); status != http.StatusOK {
-		t.Errorf("a good one: %d %s", status, body)
-	}
+	s.wants(t, "a good one", http.StatusOK, "", good)
 	s.notLogged(t, good)
 }
 
@@ -310,20 +300,16 @@ func TestQ81WhatIsNoAssertion(t *testing.T) {
 func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	s := startAccept(t, "postgres "+dsn)
-	as := func(text string, more ...string) (int, string) {
-		return s.presents(text, append([]string{"client_id", "app", "client_secret", "other-" + confSecret}, more...)...)
+	as := func(what string, want int, code, text string, more ...string) string {
+		t.Helper()
+		return s.wants(t, what, want, code, text, append([]string{"client_id", "app", "client_secret", "other-" + confSecret}, more...)...)
 	}
 	site := s.site("postgres " + dsn)
 	s.reload(s.site("postgres "+dsn, "link verified_email", "").Replace(acceptSite))
-	if status, body := as(s.grant(nil, nil)); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
-		t.Errorf("by her address, where no rule says so: %d %s", status, body)
-	}
+	as("by her address, where no rule says so", http.StatusBadRequest, "invalid_grant", s.grant(nil, nil))
 	s.reload(site.Replace(acceptSite))
 	first := s.grant(nil, nil)
-	status, body := as(first)
-	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
+	body := as("her", http.StatusOK, "", first)
 	if claims := claimsIn(t, body); claims["sub"] != "ada" || claims["client_id"] != "app" || claims["scope"] != "public orders.read" || member(t, body, "refresh_token") != "" {
 		t.Errorf("got %v", claims)
 	}
@@ -356,31 +342,19 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 		"more than the grant's":     {s.grant(nil, map[string]any{"scope": "public"}), []string{"scope", "orders.read"}, "invalid_scope"},
 		"another resource is asked": {s.grant(nil, map[string]any{"resource": s.url + "/deploy"}), []string{"resource", s.url + "/other"}, "invalid_target"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			status, body := as(c.text, c.more...)
-			if status != http.StatusBadRequest || member(t, body, "error") != c.code {
-				t.Errorf("%d %s", status, body)
-			}
-		})
+		as(name, http.StatusBadRequest, c.code, c.text, c.more...)
 	}
-	for name, more := range map[string][]string{"no client": nil, "a client's id alone": {"client_id", "app"}} {
-		if status, body := s.presents(s.grant(nil, nil), more...); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
-			t.Errorf("%s: %d %s", name, status, body)
-		}
-	}
-	if status, body := s.presents(s.grant(nil, map[string]any{"client_id": "ci"}), "client_id", "ci", "client_secret", confSecret); status != http.StatusBadRequest || member(t, body, "error") != "unauthorized_client" {
-		t.Errorf("a client without the grant: %d %s", status, body)
-	}
+	s.wants(t, "no client", http.StatusUnauthorized, "invalid_client", s.grant(nil, nil))
+	s.wants(t, "a client's id alone", http.StatusUnauthorized, "invalid_client", s.grant(nil, nil), "client_id", "app")
+	s.wants(t, "a client without the grant", http.StatusBadRequest, "unauthorized_client", s.grant(nil, map[string]any{"client_id": "ci"}), "client_id", "ci", "client_secret", confSecret)
 	// The linked account identifies her now, whatever her address at the issuer.
-	if status, body := as(s.grant(nil, map[string]any{"email": "moved@acme.example"})); status != http.StatusOK || claimsIn(t, body)["sub"] != "ada" {
-		t.Errorf("with another address: %d %s", status, body)
+	if body := as("with another address", http.StatusOK, "", s.grant(nil, map[string]any{"email": "moved@acme.example"})); claimsIn(t, body)["sub"] != "ada" {
+		t.Errorf("with another address: %s", body)
 	}
 	// An assertion that was used here is also used up on another node.
 	other := s.otherNode(dsn)
 	used := s.grant(nil, nil)
-	if status, body := as(used); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
+	as("used here", http.StatusOK, "", used)
 	_, _, err := grants.New(other, s.loaded().others.accepted(&s.app().settings, s.app().accounts())).Exchange(t.Context(), grants.Request{
 		GrantType: oauth.JWTBearer, Assertion: oauth.NewSecret(used),
 		Client: clients.Authentication{Address: "192.0.2.1", Readings: []clients.Credential{{ID: "app", Secret: oauth.NewSecret("other-" + confSecret)}}},
@@ -403,9 +377,7 @@ func TestQ83APersonOfAnotherIssuer(t *testing.T) {
 		signIn := "sign_in {\n\t\t\tprovider lax " + s.other.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t}" +
 			"\n\t\t\tprovider corp " + s.provider.url + " {\n\t\t\t\tclient gatehouse written-out-secret\n\t\t\t\tallow_private_network\n\t\t\t\tgroups claim groups\n\t\t\t\tallow " + c.allow + "\n\t\t\t}\n\t\t}\n\t\tuser ada"
 		s.reload(s.site("postgres "+dsn, "user ada", signIn).Replace(acceptSite))
-		if status, body := as(s.grant(nil, map[string]any{"groups": c.groups})); status != c.status {
-			t.Errorf("allow %s, in %v: %d %s", c.allow, c.groups, status, body)
-		}
+		as(fmt.Sprintf("allow %s, in %v", c.allow, c.groups), c.status, "", s.grant(nil, map[string]any{"groups": c.groups}))
 	}
 	s.notLogged(t, first, used)
 }
@@ -415,17 +387,10 @@ func TestQ82GuessedAssertionsAreCounted(t *testing.T) {
 	s := newAcceptScene(t)
 	s.gatehouse = startGatehouse(t, s.site("memory", "client 1000/1m per ip", "client 3/1m per ip").Replace(acceptSite))
 	for range 3 {
-		if status, body := s.presents(s.job(map[string]any{"repository": "evil/app"})); status != http.StatusBadRequest {
-			t.Fatalf("%d %s", status, body)
-		}
+		s.wants(t, "a guess", http.StatusBadRequest, "", s.job(map[string]any{"repository": "evil/app"}))
 	}
-	if status, body := s.presents(s.job(nil)); status != http.StatusTooManyRequests {
-		t.Errorf("after three failures: %d %s", status, body)
-	}
-	text := s.signed(s.other.signer(), nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": "other/app"})
-	if status, body := s.presents(text); status != http.StatusOK {
-		t.Errorf("another issuer: %d %s", status, body)
-	}
+	s.wants(t, "after three failures", http.StatusTooManyRequests, "", s.job(nil))
+	s.wants(t, "another issuer", http.StatusOK, "", s.signed(s.other.signer(), nil, map[string]any{"iss": s.other.url, "sub": "s", "repository": "other/app"}))
 }
 
 // TestP170AccountsAtATrust: an account linked at one issuer, presented by another issuer that takes over the trust's name → refused.
@@ -434,44 +399,12 @@ func TestP170AccountsAtATrust(t *testing.T) {
 	check(t, s.app().node.Store().Identities.LinkIdentity(t.Context(), store.Identity{
 		Provider: "trust:actions", Subject: "1", UserID: "ada", DeclaredEmail: "ada@acme.example", Source: "trust " + s.provider.url,
 	}))
-	presents := func() (int, string) {
-		return s.presents(s.grant(nil, map[string]any{"sub": "1", "email": nil}), "client_id", "app", "client_secret", "other-"+confSecret)
-	}
 	s.provider, s.other = s.other, s.provider
 	s.issuer = s.provider.signer()
 	s.reload(s.site("memory").Replace(acceptSite))
-	if status, body := presents(); status != http.StatusBadRequest || !strings.Contains(s.logs(), `"reason":"identity_of_other_provider"`) {
-		t.Errorf("another issuer of the name: %d %s", status, body)
-	}
-}
-
-// TestQ84RulesThatSayTooLittle: an `accept` without claims, with any value, or with a subject that anyone could have → an error with file
-// and line.
-func TestQ84RulesThatSayTooLittle(t *testing.T) {
-	const head = "{\n\toauth {\n\t\tissuer https://auth.example\n\t\tstore memory\n\t\tscope deploy {\n\t\t\tserver_tokens\n\t\t}\n\t\ttrust ci https://ci.example {\n\t\t\taudience x\n\t\t}\n\t\taccept "
-	for name, c := range map[string]struct{ block, says string }{
-		"no such issuer":         {"other {\nclaims a b\nsubject x:{a}\nscopes deploy\n}", "no `trust` has that name"},
-		"no claims":              {"ci {\nsubject x:{a}\nscopes deploy\n}", "claims is missing"},
-		"any value":              {"ci {\nclaims a **\nsubject x:{a}\nscopes deploy\n}", "fits anything"},
-		"nobody":                 {"ci {\nclaims a b\nscopes deploy\n}", "subject or client"},
-		"both":                   {"ci {\nclaims a b\nsubject x:{a}\nclient y\nscopes deploy\n}", "subject or client"},
-		"no scopes":              {"ci {\nclaims a b\nsubject x:{a}\n}", "scopes is missing"},
-		"a subject without text": {"ci {\nclaims a b\nsubject {a}\nscopes deploy\n}", "begin with a text and a colon"},
-		"claims together":        {"ci {\nclaims a b\nsubject x:{a}{b}\nscopes deploy\n}", "put a text between"},
-		"an unknown scope":       {"ci {\nclaims a b\nsubject x:{a}\nscopes nothing\n}", "nothing"},
-		"a scope for users":      {"ci {\nclaims a b\nsubject x:{a}\nscopes trusted\n}", "none that a server token can hold"},
-		"a strange typ":          {"ci {\nclaims a b\ntyp logout+jwt\nsubject x:{a}\nscopes deploy\n}", "typ"},
-		"link without people":    {"ci {\nclaims a b\nlink verified_email\nclient y\n}", "goes with id_jag"},
-		"people with a subject":  {"ci {\nid_jag\nsubject x:{a}\n}", "leave subject"},
-		"another link":           {"ci {\nid_jag\nlink always\n}", "verified_email"},
-		"an unknown option":      {"ci {\nwhatever\n}", "unknown accept option"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := refused(t, head+c.block+"\n\t}\n}\nhttps://auth.example {\n\toauth_server\n}\n")
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "Caddyfile:") {
-				t.Errorf("%v", err)
-			}
-		})
+	body := s.wants(t, "another issuer of the name", http.StatusBadRequest, "", s.grant(nil, map[string]any{"sub": "1", "email": nil}), "client_id", "app", "client_secret", "other-"+confSecret)
+	if !strings.Contains(s.logs(), `"reason":"identity_of_other_provider"`) {
+		t.Errorf("another issuer of the name: %s", body)
 	}
 }
 
@@ -480,10 +413,7 @@ func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
 	s := newAcceptScene(t)
 	site := s.site("memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)
 	s.gatehouse = startGatehouse(t, site)
-	status, body := s.presents(s.job(nil))
-	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
+	body := s.wants(t, "a job", http.StatusOK, "", s.job(nil))
 	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
 		t.Errorf("the token that was given: %d", status)
 	}

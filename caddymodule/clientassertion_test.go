@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -138,47 +139,29 @@ func (s *assertionScene) gets(assertionText string, more ...string) (int, string
 	return status, body
 }
 
+// wants requests a token with an assertion and checks the status. A client that has not proved itself gets invalid_client.
+func (s *assertionScene) wants(t *testing.T, what string, want int, assertionText string, more ...string) {
+	t.Helper()
+	status, body := s.gets(assertionText, more...)
+	if status != want || status == http.StatusUnauthorized && member(t, body, "error") != "invalid_client" {
+		t.Errorf("%s: %d %s, want %d", what, status, body, want)
+	}
+}
+
 // TestQ70ClientsProveThemselvesWithKeys: a client with `jwks` or `jwks_uri` signs an assertion at token, revocation and introspection
 // endpoint, in each allowed form → 200; the metadata names method and algorithms.
 func TestQ70ClientsProveThemselvesWithKeys(t *testing.T) {
 	s := startAssertions(t)
-	remote := s.remote.signer()
-	for name, sign := range map[string]func() (string, []string){
-		"a key in the configuration": func() (string, []string) { return s.asserted(s.inline, "inline", nil, nil), nil },
-		"a key at a URL":             func() (string, []string) { return s.asserted(remote, "remote", nil, nil), nil },
-		"with the client_id": func() (string, []string) {
-			return s.asserted(s.inline, "inline", nil, nil), []string{"client_id", "inline"}
-		},
-		"without kid": func() (string, []string) { return s.asserted(s.inline, "inline", map[string]any{"kid": nil}, nil), nil },
-		"typ JWT": func() (string, []string) {
-			return s.asserted(s.inline, "inline", map[string]any{"typ": "JWT"}, nil), nil
-		},
-		"typ client-authentication": func() (string, []string) {
-			return s.asserted(s.inline, "inline", map[string]any{"typ": "client-authentication+jwt"}, nil), nil
-		},
-		"a thumbprint in the header": func() (string, []string) {
-			return s.asserted(s.inline, "inline", map[string]any{"x5t": "AAAA"}, nil), nil
-		},
-		"for the token endpoint": func() (string, []string) {
-			return s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"}), nil
-		},
-		"a clock that is behind": func() (string, []string) {
-			return s.asserted(s.inline, "inline", nil, map[string]any{"exp": node.Clock().Unix() - 50}), nil
-		},
-		"a fraction of a second": func() (string, []string) {
-			return s.asserted(s.inline, "inline", nil, map[string]any{"exp": float64(node.Clock().Unix()) + 30.5}), nil
-		},
-		"without iat, with more said": func() (string, []string) {
-			return s.asserted(s.inline, "inline", nil, map[string]any{"iat": nil, "x": 1}), nil
-		},
+	now := node.Clock().Unix()
+	s.wants(t, "a key at a URL", http.StatusOK, s.asserted(s.remote.signer(), "remote", nil, nil))
+	s.wants(t, "with the client_id", http.StatusOK, s.asserted(s.inline, "inline", nil, nil), "client_id", "inline")
+	for name, c := range map[string]struct{ header, claims map[string]any }{
+		"a key in the configuration": {}, "without kid": {header: map[string]any{"kid": nil}}, "a thumbprint in the header": {header: map[string]any{"x5t": "AAAA"}},
+		"typ JWT": {header: map[string]any{"typ": "JWT"}}, "typ client-authentication": {header: map[string]any{"typ": "client-authentication+jwt"}},
+		"for the token endpoint": {claims: map[string]any{"aud": s.url + "/oauth/token"}}, "without iat, with more said": {claims: map[string]any{"iat": nil, "x": 1}},
+		"a clock that is behind": {claims: map[string]any{"exp": now - 50}}, "a fraction of a second": {claims: map[string]any{"exp": float64(now) + 30.5}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			text, more := sign()
-			status, body := s.gets(text, more...)
-			if status != http.StatusOK {
-				t.Fatalf("%d %s", status, body)
-			}
-		})
+		s.wants(t, name, http.StatusOK, s.asserted(s.inline, "inline", c.header, c.claims))
 	}
 	_, body := s.gets(s.asserted(s.inline, "inline", nil, nil))
 	token := member(t, body, "access_token")
@@ -237,42 +220,23 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 		"from the future": claims(map[string]any{"iat": now + 120}), "not yet": claims(map[string]any{"nbf": now + 120}),
 		"no jti": claims(map[string]any{"jti": nil}), "an empty jti": claims(map[string]any{"jti": ""}), "a long jti": claims(map[string]any{"jti": strings.Repeat("j", 513)}), "jti a number": claims(map[string]any{"jti": 1}),
 	} {
-		t.Run(name, func(t *testing.T) {
-			status, body := s.gets(text)
-			if status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
-				t.Errorf("%d %s", status, body)
-			}
-		})
+		s.wants(t, name, http.StatusUnauthorized, text)
 	}
-	t.Run("sub twice", func(t *testing.T) {
-		text := s.inline.token(`{"alg":"ES256","kid":"inline-1"}`, `{"iss":"inline","sub":"inline","sub":"inline","aud":"`+s.url+`","jti":"twice","exp":`+strconv.FormatInt(now+60, 10)+`}`)
-		if status, body := s.gets(text); status != http.StatusUnauthorized {
-			t.Errorf("%d %s", status, body)
-		}
-	})
-	t.Run("another client_id", func(t *testing.T) {
-		if status, body := s.gets(good, "client_id", "remote"); status != http.StatusUnauthorized {
-			t.Errorf("%d %s", status, body)
-		}
-	})
+	s.wants(t, "sub twice", http.StatusUnauthorized, s.inline.token(`{"alg":"ES256","kid":"inline-1"}`,
+		`{"iss":"inline","sub":"inline","sub":"inline","aud":"`+s.url+`","jti":"twice","exp":`+strconv.FormatInt(now+60, 10)+`}`))
+	s.wants(t, "another client_id", http.StatusUnauthorized, good, "client_id", "remote")
 	if n := s.remote.count("/evil"); n != 0 {
 		t.Errorf("a URL of an assertion was asked %d times", n)
 	}
-	if status, body := s.gets(good); status != http.StatusOK { // no forgery has used it up
-		t.Errorf("the good one: %d %s", status, body)
-	}
+	s.wants(t, "the good one, which no forgery has used up", http.StatusOK, good)
 	s.notLogged(t, good)
 }
 
 // TestQ71StrictAssertions: `strict_assertions` and the token endpoint as audience → 401.
 func TestQ71StrictAssertions(t *testing.T) {
 	s := startAssertions(t, "OPTIONS", "strict_assertions")
-	if status, body := s.gets(s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"})); status != http.StatusUnauthorized {
-		t.Errorf("%d %s", status, body)
-	}
-	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusOK {
-		t.Errorf("%d %s", status, body)
-	}
+	s.wants(t, "the token endpoint", http.StatusUnauthorized, s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"}))
+	s.wants(t, "the issuer", http.StatusOK, s.asserted(s.inline, "inline", nil, nil))
 }
 
 // TestQ72AnAssertionIsGoodOnce: an assertion twice, at the same or another endpoint or node → good once; one jti of two clients → each
@@ -281,12 +245,8 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	s := startAssertions(t, "STORE", "postgres "+dsn)
 	first := s.asserted(s.inline, "inline", nil, nil)
-	if status, body := s.gets(first); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
-	if status, body := s.gets(first); status != http.StatusUnauthorized {
-		t.Errorf("again: %d %s", status, body)
-	}
+	s.wants(t, "once", http.StatusOK, first)
+	s.wants(t, "again", http.StatusUnauthorized, first)
 	if status, _, body := s.post("/oauth/introspect", assertionForm(first, "token", "x")); status != http.StatusUnauthorized {
 		t.Errorf("at another endpoint: %d %s", status, body)
 	}
@@ -302,19 +262,10 @@ func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
 	if err := use(second); err != nil {
 		t.Errorf("a new one on another node: %v", err)
 	}
-	if status, body := s.gets(second); status != http.StatusUnauthorized {
-		t.Errorf("here after another node: %d %s", status, body)
-	}
+	s.wants(t, "here after another node", http.StatusUnauthorized, second)
 	// The same jti of two clients does not collide.
-	for _, id := range []string{"inline", "remote"} {
-		f := s.inline
-		if id == "remote" {
-			f = s.remote.signer()
-		}
-		if status, body := s.gets(s.asserted(f, id, nil, map[string]any{"jti": "shared"})); status != http.StatusOK {
-			t.Errorf("%s: %d %s", id, status, body)
-		}
-	}
+	s.wants(t, "a jti", http.StatusOK, s.asserted(s.inline, "inline", nil, map[string]any{"jti": "shared"}))
+	s.wants(t, "another client's same jti", http.StatusOK, s.asserted(s.remote.signer(), "remote", nil, map[string]any{"jti": "shared"}))
 }
 
 // TestQ73KeysAreTheOnlyWay: a client with keys that presents a secret, its bare id or two ways at once → 401 or 400; its keys removed →
@@ -327,54 +278,29 @@ func TestQ73KeysAreTheOnlyWay(t *testing.T) {
 		t.Fatal("the secret is not good")
 	}
 	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":`+s.keySet(t)+`}`)
-	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusOK {
-		t.Fatalf("the key is not good: %d %s", status, body)
-	}
-	bySecret := func(id, secret string) (int, string) {
-		status, _, body := s.post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {secret}})
-		return status, body
-	}
-	for name, try := range map[string]func() (int, string){
-		"its former secret": func() (int, string) { return bySecret("turned", secret) },
-		"a made-up secret":  func() (int, string) { return bySecret("inline", "x") },
-		"an empty secret":   func() (int, string) { return bySecret("inline", "") },
-		"another type": func() (int, string) {
-			return s.gets(s.asserted(s.inline, "inline", nil, nil), "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer")
-		},
-		"no type": func() (int, string) {
-			return s.gets(s.asserted(s.inline, "inline", nil, nil), "client_assertion_type", "")
-		},
-		"a type alone":       func() (int, string) { return s.gets("", "client_id", "inline") },
-		"an assertion alone": func() (int, string) { return s.gets("", "client_id", "conf") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if status, body := try(); status != http.StatusUnauthorized || member(t, body, "error") != "invalid_client" {
-				t.Errorf("%d %s", status, body)
-			}
-		})
-	}
-	t.Run("a secret beside", func(t *testing.T) {
-		if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil), "client_id", "inline", "client_secret", "x"); status != http.StatusBadRequest || member(t, body, "error") != "invalid_request" {
-			t.Errorf("%d %s", status, body)
+	s.wants(t, "the key", http.StatusOK, s.asserted(s.inline, "turned", nil, nil))
+	for id, secret := range map[string]string{"turned": secret, "inline": "x"} { // its former one, a made-up one
+		if status, body := s.tokenFor(id, secret); status != http.StatusUnauthorized {
+			t.Errorf("a secret of %s: %d %s", id, status, body)
 		}
-	})
-	t.Run("Basic beside", func(t *testing.T) {
-		status, _, body := s.do("POST", "/oauth/token", assertionForm(s.asserted(s.inline, "inline", nil, nil)).Encode(),
-			"Content-Type", "application/x-www-form-urlencoded", "Authorization", "Basic Y29uZjp4")
-		if status != http.StatusBadRequest {
-			t.Errorf("%d %s", status, body)
-		}
-	})
+	}
+	good := func() string { return s.asserted(s.inline, "inline", nil, nil) }
+	s.wants(t, "an empty secret", http.StatusUnauthorized, "", "client_assertion_type", "", "client_id", "inline", "client_secret", "")
+	s.wants(t, "another type", http.StatusUnauthorized, good(), "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer")
+	s.wants(t, "no type", http.StatusUnauthorized, good(), "client_assertion_type", "")
+	s.wants(t, "a type alone", http.StatusUnauthorized, "", "client_id", "inline")
+	s.wants(t, "a type alone, of a client with a secret", http.StatusUnauthorized, "", "client_id", "conf")
+	s.wants(t, "a secret beside", http.StatusBadRequest, good(), "client_id", "inline", "client_secret", "x")
+	status, _, body := s.do("POST", "/oauth/token", assertionForm(good()).Encode(), "Content-Type", urlEncoded, "Authorization", "Basic Y29uZjp4")
+	if status != http.StatusBadRequest {
+		t.Errorf("Basic beside: %d %s", status, body)
+	}
 	s.ok("client", "disable", "turned")
-	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {
-		t.Errorf("a client that is disabled: %d %s", status, body)
-	}
+	s.wants(t, "a client that is disabled", http.StatusUnauthorized, s.asserted(s.inline, "turned", nil, nil))
 	s.ok("client", "enable", "turned")
 	// Once the keys are removed, the secret works again.
 	s.must(http.StatusOK, "PATCH", "/oauth/clients/turned", `{"jwks":null}`)
-	if status, body := s.gets(s.asserted(s.inline, "turned", nil, nil)); status != http.StatusUnauthorized {
-		t.Errorf("a key that is gone: %d %s", status, body)
-	}
+	s.wants(t, "a key that is gone", http.StatusUnauthorized, s.asserted(s.inline, "turned", nil, nil))
 }
 
 // TestQ74KeysAtAURL: keys at a URL → fetched once, again for another kid; the host down → still good; slow → only its own requests wait.
@@ -383,22 +309,15 @@ func TestQ74KeysAtAURL(t *testing.T) {
 	s := startAssertions(t)
 	remote := s.remote.signer()
 	for range 3 {
-		if status, body := s.gets(s.asserted(remote, "remote", nil, nil)); status != http.StatusOK {
-			t.Fatalf("%d %s", status, body)
-		}
+		s.wants(t, "a key at a URL", http.StatusOK, s.asserted(remote, "remote", nil, nil))
 	}
 	if n := s.remote.count(providerJWKS); n != 1 {
 		t.Errorf("the keys were fetched %d times", n)
 	}
 	now.advance(time.Minute)
-	fresh := s.remote.addKey("EdDSA")
-	if status, body := s.gets(s.asserted(fresh, "remote", nil, nil)); status != http.StatusOK {
-		t.Errorf("a new key: %d %s", status, body)
-	}
+	s.wants(t, "a new key", http.StatusOK, s.asserted(s.remote.addKey("EdDSA"), "remote", nil, nil))
 	s.remote.stop()
-	if status, body := s.gets(s.asserted(remote, "remote", nil, nil)); status != http.StatusOK {
-		t.Errorf("while the host is away: %d %s", status, body)
-	}
+	s.wants(t, "while the host is away", http.StatusOK, s.asserted(remote, "remote", nil, nil))
 	silent, connections := startCanary(t)
 	s.must(http.StatusCreated, "POST", "/oauth/clients", `{"id":"silent","name":"silent","jwks_uri":"http://`+silent+`/jwks"}`)
 	waiting := make(chan int)
@@ -407,9 +326,7 @@ func TestQ74KeysAtAURL(t *testing.T) {
 		waiting <- status
 	}()
 	s.eventually("the silent host is asked", func() bool { return connections.Load() > 0 })
-	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusOK {
-		t.Errorf("beside a client whose host is silent: %d %s", status, body)
-	}
+	s.wants(t, "beside a client whose host is silent", http.StatusOK, s.asserted(s.inline, "inline", nil, nil))
 	if status := <-waiting; status != http.StatusServiceUnavailable {
 		t.Errorf("the client whose host is silent: %d", status)
 	}
@@ -438,19 +355,11 @@ func TestQ75FailedAssertionsAreCounted(t *testing.T) {
 	stranger := *s.inline
 	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	for i := range 5 {
-		if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusUnauthorized {
-			t.Fatalf("%d: %d %s", i, status, body)
-		}
+		s.wants(t, fmt.Sprint("guess ", i), http.StatusUnauthorized, s.asserted(&stranger, "inline", nil, nil))
 	}
-	if status, body := s.gets(s.asserted(&stranger, "inline", nil, nil)); status != http.StatusTooManyRequests {
-		t.Errorf("the sixth: %d %s", status, body)
-	}
-	if status, body := s.gets(s.asserted(s.inline, "inline", nil, nil)); status != http.StatusTooManyRequests {
-		t.Errorf("a good one after them: %d %s", status, body)
-	}
-	if status, body := s.gets(s.asserted(s.remote.signer(), "remote", nil, nil)); status != http.StatusOK {
-		t.Errorf("another client: %d %s", status, body)
-	}
+	s.wants(t, "the sixth", http.StatusTooManyRequests, s.asserted(&stranger, "inline", nil, nil))
+	s.wants(t, "a good one after them", http.StatusTooManyRequests, s.asserted(s.inline, "inline", nil, nil))
+	s.wants(t, "another client", http.StatusOK, s.asserted(s.remote.signer(), "remote", nil, nil))
 }
 
 // TestQ76KeysAreCheckedWhenTheyAreRegistered: a client registered with no, both, private, symmetric or malformed keys, or plain http →
@@ -478,9 +387,7 @@ func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
 	file := s.vars.Replace("DIR/keys.json")
 	check(t, os.WriteFile(file, []byte(set), 0o600))
 	s.ok("client", "add", "--id", "from-file", "--name", "From a file", "--jwks", file)
-	if status, body := s.gets(s.asserted(s.inline, "from-file", nil, nil)); status != http.StatusOK {
-		t.Errorf("%d %s", status, body)
-	}
+	s.wants(t, "keys of a file", http.StatusOK, s.asserted(s.inline, "from-file", nil, nil))
 	if shown := s.ok("client", "show", "from-file"); !strings.Contains(shown, "private_key_jwt") {
 		t.Errorf("shown as %s", shown)
 	}

@@ -84,9 +84,9 @@ func (b *browser) enters(t *testing.T, target, code string) page {
 	return b.follow(b.send(action, fields))
 }
 
-// TestD20ADeviceSignsAPersonIn: golang.org/x/oauth2 begins, a browser without a session opens the address with the code, signs in and allows →
-// the library has tokens for that person, with which it refreshes; logs hold neither code.
-func TestD20ADeviceSignsAPersonIn(t *testing.T) {
+// TestD20D25ADeviceSignsAPersonIn: golang.org/x/oauth2 begins, a browser without a session opens the address with the code, signs in and allows →
+// the library has tokens for that person, with which it refreshes; logs hold neither code; another device is denied → its typed error.
+func TestD20D25ADeviceSignsAPersonIn(t *testing.T) {
 	s := startDevices(t)
 	d := s.begin("tv", "public")
 	if d.VerificationURI != s.url+"/oauth/device" || d.VerificationURIComplete != d.VerificationURI+"?user_code="+d.UserCode || d.Interval != 5 {
@@ -115,6 +115,13 @@ func TestD20ADeviceSignsAPersonIn(t *testing.T) {
 		if !strings.Contains(s.logs(), line) {
 			t.Errorf("no audit line with %s", line)
 		}
+	}
+	denied := s.begin("tv", "public")
+	b.decide(b.enters(t, "/oauth/device", denied.UserCode), "deny")
+	denied.Interval = 1
+	_, err = s.config("tv").DeviceAccessToken(t.Context(), denied)
+	if refused := (*oauth2.RetrieveError)(nil); !errors.As(err, &refused) || refused.ErrorCode != "access_denied" {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -310,16 +317,4 @@ func TestInteropNodeD24Devices(t *testing.T) {
 	}))
 	t.Cleanup(person.Close)
 	runScript(t, "device.mjs", map[string]any{"issuer": s.url, "decide": person.URL})
-}
-
-// TestD25LibrariesReadTheErrors: golang.org/x/oauth2 polls for a denied device → its typed error.
-func TestD25LibrariesReadTheErrors(t *testing.T) {
-	s := startDevices(t)
-	d, b := s.begin("tv", "public"), s.browser()
-	b.decide(b.enters(t, "/oauth/device", d.UserCode), "deny")
-	d.Interval = 1
-	_, err := s.config("tv").DeviceAccessToken(t.Context(), d)
-	if refused := (*oauth2.RetrieveError)(nil); !errors.As(err, &refused) || refused.ErrorCode != "access_denied" {
-		t.Errorf("%v", err)
-	}
 }

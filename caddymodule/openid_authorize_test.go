@@ -36,33 +36,16 @@ func TestT180PromptNoneShowsNoPage(t *testing.T) {
 	other := g.browser()
 	theirs := openIDRequestOf("conf", "openid")
 	grace := other.redeem(t, other.authorize(theirs, "grace@acme.example"), theirs)
-	for name, c := range map[string]struct {
-		hint  string
-		fails bool
-	}{
-		"own": {hint: first.IDToken}, "another user's": {grace.IDToken, true}, "garbage": {"x.y.z", true}, "an access token": {first.AccessToken, true},
-		"changed": {first.IDToken[:len(first.IDToken)-4] + "AAAA", true}, "a refresh token": {first.RefreshToken, true},
-	} {
-		t.Run("hint: "+name, func(t *testing.T) {
-			if r := silent("id_token_hint", c.hint); c.fails {
-				fails(t, b, r, "login_required")
-			} else {
-				b.codeToClient(t, b.open(r.path()), r)
-			}
-		})
-	}
-	t.Run("hint: expired", func(t *testing.T) {
-		now.advance(2 * time.Hour)
-		r := silent("id_token_hint", first.IDToken)
-		b.codeToClient(t, b.open(r.path()), r)
-	})
+	fails(t, b, silent("id_token_hint", grace.IDToken), "login_required") // T167 has forged ones
+	own := silent("id_token_hint", first.IDToken)
+	b.codeToClient(t, b.open(own.path()), own)
+	now.advance(2 * time.Hour)
+	b.codeToClient(t, b.open(own.path()), own) // expired
 	for name, c := range map[string]struct{ claims, code string }{
-		"another user":         {`{"id_token":{"sub":{"value":"u-grace"}}}`, "login_required"},
-		"one of others":        {`{"userinfo":{"sub":{"values":["u-grace","u-ben"]}}}`, "login_required"},
-		"a class nobody has":   {`{"id_token":{"acr":{"essential":true,"values":["2"]}}}`, "unmet_authentication_requirements"},
-		"malformed":            {`{"id_token":`, "invalid_request"},
-		"no object":            {`[]`, "invalid_request"},
-		"more than is allowed": {`{"id_token":{"x":"` + strings.Repeat("y", 2<<10) + `"}}`, "invalid_request"},
+		"another user":       {`{"id_token":{"sub":{"value":"u-grace"}}}`, "login_required"},
+		"one of others":      {`{"userinfo":{"sub":{"values":["u-grace","u-ben"]}}}`, "login_required"},
+		"a class nobody has": {`{"id_token":{"acr":{"essential":true,"values":["2"]}}}`, "unmet_authentication_requirements"},
+		"malformed":          {`{"id_token":`, "invalid_request"},
 	} {
 		t.Run("claims: "+name, func(t *testing.T) {
 			r := silent("claims", c.claims)

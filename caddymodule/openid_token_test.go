@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -17,40 +18,23 @@ func TestT176TheNonceComesBackAsItWasSent(t *testing.T) {
 	g := startOpenID(t)
 	b := g.consented("ada@acme.example")
 	b.authorize(openIDRequestOf("conf", "openid"), "ada@acme.example")
-	for name, nonce := range map[string]string{
-		"usual": "n-0S6_WzA2Mj", "quotes": `"><script>alert(1)</script>'`, "signs": "a+b c%20&d=e;f#g?h\\/", "controls": "\r\n\t\x01\x7f",
-		"not ASCII": "ﷺ 👩‍❤️‍💋‍👩 \u202e\u2028\ufeff", "spaces": "  ", "zero": "0", "long": strings.Repeat("x", 2<<10),
+	for _, query := range []string{
+		"", "nonce=n-0S6_WzA2Mj", "nonce=a;b;c", "nonce=" + url.QueryEscape(`"><script>alert(1)</script>'`), "nonce=" + url.QueryEscape("a+b c%20&d=e;f#g?h\\/ \r\n\t\x01\x7f"),
+		"nonce=" + url.QueryEscape("ﷺ 👩‍❤️‍💋‍👩 \u202e\u2028\ufeff"), "nonce=++", "nonce=" + strings.Repeat("x", 2<<10),
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := openIDRequestOf("conf", "openid", "nonce", nonce)
-			_, claims := g.identity(t, b.redeem(t, b.open(r.path()), r).IDToken)
-			if claims["nonce"] != nonce {
-				t.Errorf("nonce %q, want %q", claims["nonce"], nonce)
-			}
-		})
+		r := openIDRequestOf("conf", "openid")
+		_, claims := g.identity(t, b.redeem(t, b.open(r.path()+"&"+query), r).IDToken)
+		sent, err := url.PathUnescape(strings.ReplaceAll(strings.TrimPrefix(query, "nonce="), "+", " "))
+		if got, has := claims["nonce"]; err != nil || has != (query != "") || has && got != sent {
+			t.Errorf("nonce %q, want %q, %v", got, sent, err)
+		}
 	}
-	t.Run("raw semicolons", func(t *testing.T) {
-		r := openIDRequestOf("conf", "openid")
-		_, claims := g.identity(t, b.redeem(t, b.open(r.path()+"&nonce=a;b;c"), r).IDToken)
-		if claims["nonce"] != "a;b;c" {
-			t.Errorf("nonce %q", claims["nonce"])
-		}
-	})
-	t.Run("none", func(t *testing.T) {
-		r := openIDRequestOf("conf", "openid")
-		_, claims := g.identity(t, b.redeem(t, b.open(r.path()), r).IDToken)
-		if _, has := claims["nonce"]; has {
-			t.Errorf("nonce %q", claims["nonce"])
-		}
-	})
 	for name, query := range map[string]string{
 		"twice": "nonce=a&nonce=a", "NUL": "nonce=a%00b", "not UTF-8": "nonce=%ff", "too long": "nonce=" + strings.Repeat("x", 2<<10+1),
 		"too long in JSON": "nonce=" + strings.Repeat("%01", 2<<10),
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := openIDRequestOf("conf", "openid")
-			b.errorToClient(t, b.open(r.path()+"&"+query), r, "invalid_request", "")
-		})
+		r := openIDRequestOf("conf", "openid")
+		t.Run(name, func(t *testing.T) { b.errorToClient(t, b.open(r.path()+"&"+query), r, "invalid_request", "") })
 	}
 }
 

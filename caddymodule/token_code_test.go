@@ -151,9 +151,9 @@ func TestT54RedirectURIIsComparedByteForByte(t *testing.T) {
 	u.gives(form)
 }
 
-// TestT55T56VerifierIsChecked: verifier absent, malformed, wrong, or sent without a challenge → refused in constant time, and the code is
-// still good.
-func TestT55T56VerifierIsChecked(t *testing.T) {
+// TestT55T56A85VerifierIsChecked: verifier absent, malformed, wrong, as of a code injected into another session, or sent without a challenge → refused
+// in constant time, and the code is still good.
+func TestT55T56A85VerifierIsChecked(t *testing.T) {
 	u := openUsers(t)
 	for _, id := range []string{"conf", "pub"} {
 		r := requestOf(id)

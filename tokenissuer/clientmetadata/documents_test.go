@@ -92,8 +92,9 @@ func ask(t *testing.T, d *Documents, id string) string {
 	return c.Name
 }
 
-// TestQ42Fetches: a metadata document's host that redirects, sends more than 64 KiB, HTML, an error or nothing → refused, within 5 s.
-func TestQ42Fetches(t *testing.T) {
+// TestQ42Q49Fetches: a metadata document's host that redirects, sends more than 64 KiB, HTML, an error or nothing → refused, within 5 s; one that
+// answers 5xx or 429, hangs up or is cut off → away.
+func TestQ42Q49Fetches(t *testing.T) {
 	elsewhere := newHost(t)
 	released := make(chan struct{})
 	defer close(released)
@@ -121,7 +122,20 @@ func TestQ42Fetches(t *testing.T) {
 			good(http.StatusOK)(w, r)
 			_, _ = io.WriteString(w, strings.Repeat(" ", maxDocument))
 		}},
+		{"good, but of another client", invalid, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"client_id":"https://other.example/a","redirect_uris":["https://app.example/cb"]}`)
+		}},
+		{"no JSON", invalid, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }},
 		{"server error", away, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
+		{"unknown server error", away, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(599) }},
+		{"too many requests", away, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
+		{"hangs up", away, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"cut off", away, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "900")
+			_, _ = io.WriteString(w, "{")
+		}},
 		{"slow head", away, func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-released:
