@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -129,20 +128,14 @@ func (s *acceptScene) site(store string, oldnew ...string) *strings.Replacer {
 	return strings.NewReplacer(append(oldnew, "PROVIDER", s.provider.url, "OTHER", s.other.url, "STORE", store)...)
 }
 
-// signed returns a token of the issuer. A nil change removes the member.
+// signed returns a token of the issuer with changes of its header and claims, as asserted makes it.
 func (s *acceptScene) signed(f *forger, header, claims map[string]any) string {
 	s.t.Helper()
 	now := node.Clock().Unix()
-	h := map[string]any{"alg": f.alg, "kid": f.kid, "typ": "JWT"}
-	c := map[string]any{"iss": s.provider.url, "aud": s.url, "exp": now + 300, "iat": now, "nbf": now, "jti": oauth.NewID()}
-	merge := func(into, changes map[string]any) string {
-		maps.Copy(into, changes)
-		maps.DeleteFunc(into, func(_ string, value any) bool { return value == nil })
-		text, err := json.Marshal(into)
-		check(s.t, err)
-		return string(text)
-	}
-	return f.token(merge(h, header), merge(c, claims))
+	h, c := map[string]any{"typ": "JWT"}, map[string]any{"exp": now + 300, "nbf": now}
+	maps.Copy(h, header)
+	maps.Copy(c, claims)
+	return s.asserted(f, s.provider.url, h, c)
 }
 
 // job returns a token as GitHub Actions makes it, and pod one as Kubernetes does: without typ, and with an array as aud.
@@ -222,9 +215,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 		})
 	}
 	_, body := s.presents(s.job(nil))
-	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
-		t.Errorf("the gate: %d", status)
-	}
+	s.holdStatus(t, "the gate", "/deploy/x", member(t, body, "access_token"), http.StatusOK)
 	for _, part := range []string{`"rule":"actions#1"`, `"rule":"actions#5"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"` + s.provider.url + `"`} {
 		if !strings.Contains(s.logs(), part) {
 			t.Errorf("the audit log lacks %s", part)
@@ -414,13 +405,9 @@ func TestQ205ATrustForAcceptAloneNeedsNoAudience(t *testing.T) {
 	site := s.site("memory", "\t\t\taudience http://ADDR\n", "").Replace(acceptSite)
 	s.gatehouse = startGatehouse(t, site)
 	body := s.wants(t, "a job", http.StatusOK, "", s.job(nil))
-	if status, _, _ := s.get("/deploy/x", member(t, body, "access_token")); status != http.StatusOK {
-		t.Errorf("the token that was given: %d", status)
-	}
+	s.holdStatus(t, "the token that was given", "/deploy/x", member(t, body, "access_token"), http.StatusOK)
 	job := s.signed(s.issuer, map[string]any{"typ": "at+jwt"}, map[string]any{"sub": "x", "client_id": "x", "scope": "deploy"})
-	if status, _, _ := s.get("/deploy/x", job); status != http.StatusUnauthorized {
-		t.Errorf("the job's own token: %d", status)
-	}
+	s.holdStatus(t, "the job's own token", "/deploy/x", job, http.StatusUnauthorized)
 	file := func(lines string) error {
 		config, err := adapt(s.vars.Replace(strings.Replace(site, "protect deploy", "protect deploy {\n\t\t\t"+lines+"\n\t\t}", 1)))
 		if err == nil {

@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -50,20 +51,15 @@ func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 	} {
 		t.Run("token "+name, func(t *testing.T) {
 			for _, decision := range []string{"allow", "deny"} {
-				fields := form()
-				fields.Set("form_token", token)
-				fields.Set("decision", decision)
-				holdForbidden(t, b.send("/oauth/consent", fields))
+				holdForbidden(t, b.send("/oauth/consent", with(form(), "form_token", token, "decision", decision)))
 			}
 		})
 	}
 	t.Run("of another browser", func(t *testing.T) {
-		fields := form()
-		if p := mallory.send("/oauth/consent", fields); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
-			t.Errorf("%d %q", p.status, p.header.Get("Location"))
-		}
-		if p := g.browser().send("/oauth/consent", fields); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
-			t.Errorf("a stranger's: %d %q", p.status, p.header.Get("Location"))
+		for who, other := range map[string]*browser{"mallory": mallory, "a stranger": g.browser()} {
+			if p := other.send("/oauth/consent", form()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
+				t.Errorf("%s: %d %q", who, p.status, p.header.Get("Location"))
+			}
 		}
 	})
 	t.Run("another decision", func(t *testing.T) {
@@ -93,23 +89,17 @@ func TestA63ConsentFormsComeFromOurPages(t *testing.T) {
 	}
 	t.Run("replayed side by side", func(t *testing.T) {
 		fields := form()
-		answers := make(chan page, 16)
-		var all sync.WaitGroup
-		for range cap(answers) {
-			all.Go(func() { answers <- b.send("/oauth/consent", fields) })
-		}
-		all.Wait()
-		close(answers)
-		codes := 0
-		for p := range answers {
-			if p.status == http.StatusSeeOther && p.location().Query().Has("code") {
-				codes++
+		var codes atomic.Int64
+		tokentest.Together(16, func(int) error {
+			if p := b.send("/oauth/consent", fields); p.status == http.StatusSeeOther && p.location().Query().Has("code") {
+				codes.Add(1)
 			} else if p.status != http.StatusForbidden {
 				t.Errorf("%d %q", p.status, p.header.Get("Location"))
 			}
-		}
-		if codes != 1 {
-			t.Errorf("one decision gave %d codes", codes)
+			return nil
+		})
+		if n := codes.Load(); n != 1 {
+			t.Errorf("one decision gave %d codes", n)
 		}
 	})
 	t.Run("by GET", func(t *testing.T) {

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -60,6 +61,15 @@ func (s *deviceScene) begin(clientID string, scopes ...string) *oauth2.DeviceAut
 	d, err := s.config(clientID, scopes...).DeviceAuth(s.t.Context())
 	check(s.t, err)
 	return d
+}
+
+// waits checks that nothing is decided about a device.
+func (s *deviceScene) waits(t *testing.T, d *oauth2.DeviceAuthResponse) {
+	t.Helper()
+	s.wait(5 * time.Second)
+	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
+		t.Errorf("the device got %s", p.body)
+	}
 }
 
 // poll asks for the device's tokens once.
@@ -143,10 +153,7 @@ func TestD21NothingIsAllowedByALink(t *testing.T) {
 	if p := b.fetch(http.MethodGet, d.VerificationURIComplete+"&decision=allow", "", navigation...); p.status != http.StatusOK {
 		t.Errorf("a decision in the query: %d", p.status)
 	}
-	s.wait(5 * time.Second)
-	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
-		t.Errorf("the device got %s", p.body)
-	}
+	s.waits(t, d)
 	stranger := s.browser()
 	right, wrong := stranger.open("/oauth/device?user_code="+d.UserCode), stranger.open("/oauth/device?user_code=BBBB-BBBB")
 	for _, p := range []page{right, wrong} {
@@ -166,8 +173,7 @@ func TestD22ForgedForms(t *testing.T) {
 	fields.Set("decision", "allow")
 	entry, entryFields := formIn(t, b.visits("/oauth/device"))
 	entryFields.Set("user_code", d.UserCode)
-	other := s.browser()
-	other.follow(other.signIn(other.open("/oauth/login"), "grace@acme.example", peoplePassword))
+	other := s.signedIn("grace@acme.example")
 	for name, try := range map[string]func(action string, good url.Values) page{
 		"no token": func(action string, good url.Values) page { good.Del("form_token"); return b.send(action, good) },
 		"another form": func(action string, good url.Values) page {
@@ -180,19 +186,12 @@ func TestD22ForgedForms(t *testing.T) {
 		"another person": func(action string, good url.Values) page { return other.send(action, good) },
 	} {
 		for to, good := range map[string]url.Values{action: fields, entry: entryFields} {
-			copied := url.Values{}
-			for key, values := range good {
-				copied[key] = slices.Clone(values)
-			}
-			if p := try(to, copied); p.status != http.StatusForbidden && p.status != http.StatusBadRequest {
+			if p := try(to, maps.Clone(good)); p.status != http.StatusForbidden && p.status != http.StatusBadRequest {
 				t.Errorf("%s, %s: %d %q", name, to, p.status, p.header.Get("Location"))
 			}
 		}
 	}
-	s.wait(5 * time.Second)
-	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
-		t.Errorf("the device got %s", p.body)
-	}
+	s.waits(t, d)
 	if p := b.send(action, fields); p.status != http.StatusOK {
 		t.Errorf("the genuine form: %d", p.status)
 	}
@@ -216,8 +215,7 @@ func TestD26ADevicesRequestStaysInItsBrowser(t *testing.T) {
 	answer := corp.follow(own.chooses(t, another, "corp").header.Get("Location"))
 	signedIn := func() *browser {
 		t.Helper()
-		b := s.browser()
-		b.follow(b.signIn(b.open("/oauth/login"), "grace@acme.example", peoplePassword))
+		b := s.signedIn("grace@acme.example")
 		return b
 	}
 	for name, try := range map[string]func() page{
@@ -241,10 +239,7 @@ func TestD26ADevicesRequestStaysInItsBrowser(t *testing.T) {
 			t.Errorf("%s: %d, the form has %v", name, p.status, fields)
 		}
 	}
-	s.wait(5 * time.Second)
-	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
-		t.Errorf("the device got %s", p.body)
-	}
+	s.waits(t, d)
 	if p := own.decide(own.visits(answer), "allow"); p.status != http.StatusOK || !strings.Contains(p.body, "You can close this page.") {
 		t.Errorf("in its own browser: %d %s", p.status, p.body)
 	}

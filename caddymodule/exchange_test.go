@@ -181,9 +181,7 @@ func TestQ150Q156AChainOfServices(t *testing.T) {
 		t.Errorf("swapped: %v", swapped)
 	}
 	for path, token := range map[string]string{"/orders/x": second, "/ledger/x": second, "/stock/x": third} {
-		if status, _, _ := s.get(path, token); status != http.StatusUnauthorized {
-			t.Errorf("%s: %d", path, status)
-		}
+		s.holdStatus(t, "", path, token, http.StatusUnauthorized)
 	}
 	// The fourth service can act, and a fifth cannot.
 	fourth := s.exchanged("ledger", third, "archive")
@@ -417,10 +415,7 @@ func TestQ155Q160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	s := startExchange(t)
 	first := s.signIn("read trusted")
 	second := s.exchanged("orders", first.AccessToken, "https://stock.internal")
-	asks := func(client, token string) string {
-		_, _, body := s.post("/oauth/introspect", url.Values{"client_id": {client}, "client_secret": {s.secretOf(client)}, "token": {token}})
-		return body
-	}
+	asks := func(client, token string) string { return s.introspected(client, s.secretOf(client), token) }
 	if body := asks("orders", second); !strings.Contains(body, `"active":true`) || !strings.Contains(body, `"act":{"sub":"orders","client_id":"orders"}`) || !strings.Contains(body, `"aud":"https://stock.internal"`) {
 		t.Errorf("its client is told %s", body)
 	}
@@ -439,9 +434,7 @@ func TestQ155Q160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	if body := asks("orders", second); body != `{"active":false}` {
 		t.Errorf("after its end: %s", body)
 	}
-	if status, _, _ := s.get("/orders/x", first.AccessToken); status != http.StatusOK {
-		t.Errorf("the token that was exchanged has ended with it: %d", status)
-	}
+	s.holdStatus(t, "the token that was exchanged has ended with it", "/orders/x", first.AccessToken, http.StatusOK)
 	short := strings.Fields(s.ok("token", "mint", "--client", "portal", "--user", "ada@acme.example", "--scope", "read", "--lifetime", "90s"))[0]
 	for token, longest := range map[string]float64{first.AccessToken: 2 * 60 * 60, short: 90} {
 		origin, got := claims(t, token), claims(t, s.exchanged("orders", token, "https://stock.internal"))
@@ -464,17 +457,13 @@ func TestQ260WhatCameOfAnExchangedTokenEndsBeyondTheLimit(t *testing.T) {
 		_, swapped := s.atUpstream(t, "/ledger/x", third)
 		s.revokes(t, "orders", second, http.StatusOK)
 		for path, token := range map[string]string{"/stock/x": second, "/ledger/x": third} {
-			if status, _, _ := s.get(path, token); status != http.StatusUnauthorized {
-				t.Errorf("after the revocation %d of a token: %s answers %d", i, path, status)
-			}
+			s.holdStatus(t, fmt.Sprint("after revocation ", i), path, token, http.StatusUnauthorized)
 		}
 		if _, err := s.app().issuer.Minter.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
 			t.Errorf("after the revocation %d of a token: what the last gate had swapped is good", i)
 		}
 	}
-	if status, _, _ := s.get("/orders/x", first.AccessToken); status != http.StatusOK {
-		t.Errorf("the token that was exchanged has ended with them: %d", status)
-	}
+	s.holdStatus(t, "the token that was exchanged has ended with them", "/orders/x", first.AccessToken, http.StatusOK)
 }
 
 // TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens: a withdrawn key → its tokens and those exchanged for them → 401.
@@ -491,9 +480,7 @@ func TestQ262AKeyThatIsWithdrawnEndsWhatCameOfItsTokens(t *testing.T) {
 	}
 	s.ok("keys", "revoke", kidOf(t, first))
 	for path, token := range map[string]string{"/orders/x": first, "/stock/x": second, "/ledger/x": third} {
-		if status, _, _ := s.get(path, token); status != http.StatusUnauthorized {
-			t.Errorf("%s answers %d", path, status)
-		}
+		s.holdStatus(t, "", path, token, http.StatusUnauthorized)
 	}
 	if _, err := s.app().issuer.Minter.Verifier.Verify(swapped, []string{"https://books.internal"}); err == nil {
 		t.Error("what the last gate had swapped is good")

@@ -197,58 +197,59 @@ func (h *holdings) holdKept(t *testing.T, again *visitorOfHosts, hasPasskey bool
 	}
 }
 
-// TestE90ANewPasswordOnTheAccountPage: a user changes the password on the account page → this browser has a new session; every other session,
-// also at hosts, of passkeys and between two factors, every token and every code ends at once; personal access tokens, the passkey and consents
-// stay; a letter says so.
-func TestE90ANewPasswordOnTheAccountPage(t *testing.T) {
-	g, server := startChanges(t)
-	h := g.holdings(t)
-	letter(t, server, zoe, "second factor was added")
-	account, _ := h.here.walk(g.at("auth", "/oauth/account"), "")
-	before := h.here.cookie("auth", "session")
-	a := h.here.fills(account, "change", "password", "present_password", peoplePassword, "new_password", zoesPassword, "new_password_again", zoesPassword)
-	if a.status != http.StatusSeeOther || !h.here.isSignedIn() || h.here.cookie("auth", "session") == before {
-		t.Fatalf("%d %q: no new session", a.status, a.header.Get("Location"))
+// TestE90E91E93ANewPasswordEndsTheRest: a user changes the password on the account page → this browser has a new session; or with the link of a letter
+// for a forgotten one → the passkey is asked for; or an operator sets one → every session ends; each time every other session, also at hosts, of
+// passkeys and between two factors, every token and every code ends at once; personal access tokens, the passkey and consents stay; a letter says so.
+func TestE90E91E93ANewPasswordEndsTheRest(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, g *hostsGate, server *mailtest.Server, h *holdings){
+		"E90 on the account page": func(t *testing.T, g *hostsGate, _ *mailtest.Server, h *holdings) {
+			account, _ := h.here.walk(g.at("auth", "/oauth/account"), "")
+			before := h.here.cookie("auth", "session")
+			a := h.here.fills(account, "change", "password", "present_password", peoplePassword, "new_password", zoesPassword, "new_password_again", zoesPassword)
+			if a.status != http.StatusSeeOther || h.here.cookie("auth", "session") == before {
+				t.Fatalf("%d %q: no new session", a.status, a.header.Get("Location"))
+			}
+		},
+		"E91 forgotten": func(t *testing.T, g *hostsGate, server *mailtest.Server, _ *holdings) {
+			v := g.visitor(t)
+			v.fills(v.navigate(g.at("auth", "/oauth/forgotten")), "email", zoe)
+			link := letter(t, server, zoe, "password")
+			if !strings.HasPrefix(link, g.at("auth", "/oauth/link?")) || v.sets(link, zoesPassword) {
+				t.Fatalf("the link is %q, or it signs in without the passkey", link)
+			}
+			g.notLogged(t, link)
+		},
+		"E93 by an operator": func(t *testing.T, g *hostsGate, _ *mailtest.Server, _ *holdings) {
+			_, err := g.run(zoesPassword+"\n", "user", "set-password", zoe, "--password-stdin")
+			check(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, server := startChanges(t)
+			h := g.holdings(t)
+			letter(t, server, zoe, "second factor was added")
+			change(t, g, server, h)
+			h.holdEnded(t, true)
+			isHere := strings.HasPrefix(name, "E90")
+			if h.here.isSignedIn() != isHere {
+				t.Errorf("the session goes on: %t", !isHere)
+			}
+			letter(t, server, zoe, "your password was changed")
+			if a, at := h.here.walk(g.at("app", "/pages/1"), ""); isHere && (a.status != http.StatusOK || at != g.at("app", "/pages/1")) {
+				t.Errorf("the new session at the host: %d at %s", a.status, at)
+			}
+			again := g.visitor(t)
+			p, _ := again.walk(g.at("auth", "/oauth/login"), "")
+			p = again.fills(p, "email", zoe, "password", zoesPassword)
+			p, _ = again.walk(g.at("auth", page(p).header.Get("Location")), "")
+			again.uses(h.passkey, p)
+			if !again.isSignedIn() {
+				t.Errorf("the new password and the passkey: %d %.400s", p.status, p.body)
+			}
+			h.holdKept(t, again, true)
+			g.notLogged(t, zoesPassword)
+		})
 	}
-	h.holdEnded(t, true)
-	letter(t, server, zoe, "your password was changed")
-	h.holdKept(t, h.here, true)
-	if a, at := h.here.walk(g.at("app", "/pages/1"), ""); a.status != http.StatusOK || at != g.at("app", "/pages/1") {
-		t.Errorf("the new session at the host: %d at %s", a.status, at)
-	}
-	g.notLogged(t, zoesPassword)
-}
-
-// TestE91AForgottenPassword: the form for a forgotten password, the letter, its link and a new password → the passkey is asked for and then the
-// browser is signed in; ends and keeps what E90 does.
-func TestE91AForgottenPassword(t *testing.T) {
-	g, server := startChanges(t)
-	h := g.holdings(t)
-	letter(t, server, zoe, "second factor was added")
-	v := g.visitor(t)
-	v.fills(v.navigate(g.at("auth", "/oauth/forgotten")), "email", zoe)
-	link := letter(t, server, zoe, "password")
-	if !strings.HasPrefix(link, g.at("auth", "/oauth/link?")) {
-		t.Fatalf("the link is %q", link)
-	}
-	if v.sets(link, zoesPassword) {
-		t.Error("signed in without the passkey")
-	}
-	h.holdEnded(t, true)
-	if h.here.isSignedIn() {
-		t.Error("the session goes on")
-	}
-	letter(t, server, zoe, "your password was changed")
-	again := g.visitor(t)
-	p, _ := again.walk(g.at("auth", "/oauth/login"), "")
-	p = again.fills(p, "email", zoe, "password", zoesPassword)
-	p, _ = again.walk(g.at("auth", page(p).header.Get("Location")), "")
-	again.uses(h.passkey, p)
-	if !again.isSignedIn() {
-		t.Errorf("the new password and the passkey: %d %.400s", p.status, p.body)
-	}
-	h.holdKept(t, again, true)
-	g.notLogged(t, zoesPassword, link)
 }
 
 // TestE92AnOperatorsRecovery: `user recover --mail` → the same ends before the link is opened, and so do the passkey, personal access tokens and every
@@ -286,25 +287,6 @@ func TestE92AnOperatorsRecovery(t *testing.T) {
 	}
 	h.holdKept(t, v, false)
 	g.notLogged(t, zoesPassword)
-}
-
-// TestE93AnOperatorSetsAPassword: `user set-password` → ends and keeps what E90 does, and the session of the browser too; a letter says so.
-func TestE93AnOperatorSetsAPassword(t *testing.T) {
-	g, server := startChanges(t)
-	h := g.holdings(t)
-	letter(t, server, zoe, "second factor was added")
-	if _, err := g.run(zoesPassword+"\n", "user", "set-password", zoe, "--password-stdin"); err != nil {
-		t.Fatal(err)
-	}
-	h.holdEnded(t, true)
-	if h.here.isSignedIn() {
-		t.Error("the session goes on")
-	}
-	letter(t, server, zoe, "your password was changed")
-	again := g.visitor(t)
-	p, _ := again.walk(g.at("auth", "/oauth/login"), "")
-	again.uses(h.passkey, p)
-	h.holdKept(t, again, true)
 }
 
 // TestE94AnInvitationIsMailed: `user invite` of an address → a letter to it; its link sets the first password and leads into the application; no

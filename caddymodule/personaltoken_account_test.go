@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/people"
 )
 
@@ -94,17 +94,6 @@ func (g *gatehouse) tokensOf(user string) int {
 	return strings.Count(g.ok("pat", "list", "--user", user), "\n") - 1
 }
 
-// inBrowser returns a new browser in which that user is signed in.
-func (g *gatehouse) inBrowser(email string) *browser {
-	g.t.Helper()
-	b := g.browser()
-	b.signIn(b.open("/oauth/login"), email, peoplePassword)
-	if !b.isSignedIn() {
-		g.t.Fatalf("%s is not signed in", email)
-	}
-	return b
-}
-
 // configured loads patSite with one line of `personal_tokens` replaced.
 func (g *gatehouse) configured(old, instead string) {
 	g.t.Helper()
@@ -115,7 +104,7 @@ func (g *gatehouse) configured(old, instead string) {
 // refused.
 func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	g := startPATs(t)
-	ada, ben, eve := g.inBrowser("ada@acme.example"), g.inBrowser("ben@acme.example"), g.inBrowser("eve@acme.example")
+	ada, ben, eve := g.signedIn("ada@acme.example"), g.signedIn("ben@acme.example"), g.signedIn("eve@acme.example")
 	offers := func(b *browser) (values []string) {
 		for n := range nodes(t, b.open("/oauth/account")) {
 			if a := attributesOf(n); n.Data == "option" && n.Type == html.ElementNode || a["type"] == "checkbox" {
@@ -159,8 +148,7 @@ func TestQ185WhoIsOfferedTokens(t *testing.T) {
 	if g.tokensOf("u-eve") != 1 {
 		t.Error("the token has not ended, or more than that")
 	}
-	without := patSite[:strings.Index(patSite, "\t\tpersonal_tokens")] + patSite[strings.Index(patSite, "\t\tclient conf"):]
-	g.reload(strings.NewReplacer("\t\t\ttoken_from header X-Api-Key pat\n", "", "\t\t\ttoken_from basic pat\n", "", "HASH", peopleHash()).Replace(without))
+	g.reload(withoutPATs())
 	holdNone("none at all", ada, 0)
 	holdPage(t, ada.send("/oauth/account", form), http.StatusForbidden)
 	holdPage(t, eve.change("personal_token", id), http.StatusBadRequest)
@@ -170,7 +158,7 @@ func TestQ185WhoIsOfferedTokens(t *testing.T) {
 // link, without name or scope, too long, the 101st, another person's → refused; in no log, history or Referer.
 func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	g := startPATs(t)
-	eve := g.inBrowser("eve@acme.example")
+	eve := g.signedIn("eve@acme.example")
 	var every []string // every token created
 	t.Run("Q186 made, used and ended", func(t *testing.T) {
 		form := eve.fills(t, " backup on host7 ", "orders.read")
@@ -197,9 +185,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 			t.Errorf("the account page afterwards: %s", p.body)
 		}
 		holdChanged(t, eve.change("personal_token", id), "/oauth/account?done=token")
-		if status, _ := g.statusOf("/orders/1", token); status != http.StatusUnauthorized {
-			t.Errorf("%d after it has ended", status)
-		}
+		g.holdStatus(t, "after it has ended", "/orders/1", token, http.StatusUnauthorized)
 		if p := eve.open("/oauth/account?done=token"); !strings.Contains(p.body, "The token has ended.") || !strings.Contains(p.body, "You have no token.") {
 			t.Errorf("the page says %s", p.body)
 		}
@@ -210,32 +196,21 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 		}
 	})
 	t.Run("Q187 forged", func(t *testing.T) {
-		ada := g.inBrowser("ada@acme.example")
+		ada := g.signedIn("ada@acme.example")
 		id, token := ada.makes(t, "stays", "orders.read")
 		every = append(every, token)
 		ours := ada.fills(t, "forged", "orders.read")
-		with := func(name, value string) url.Values {
-			changed := url.Values{}
-			for name, values := range ours {
-				changed[name] = values
-			}
-			changed.Set(name, value)
-			return changed
+		_, ending := formIn(t, ada.open("/oauth/account"))
+		ending.Set("personal_token", id)
+		for _, headers := range [][]string{{"Origin", "https://evil.tld"}, {"Origin", "null", "Sec-Fetch-Site", "cross-site"}} { // TestA60A63OriginsOfForms has the others
+			holdForbidden(t, ada.post("/oauth/account", ours, headers...))
+			holdForbidden(t, ada.post("/oauth/account", ending, headers...))
 		}
-		for _, origin := range origins {
-			if !origin.ours {
-				holdForbidden(t, ada.post("/oauth/account", ours, g.filled(origin.headers)...))
-				_, fields := formIn(t, ada.open("/oauth/account"))
-				fields.Set("personal_token", id)
-				holdForbidden(t, ada.post("/oauth/account", fields, g.filled(origin.headers)...))
-			}
-		}
-		hers := eve.fills(t, "forged", "orders.read")
-		elsewhere := g.inBrowser("ada@acme.example").fills(t, "forged", "orders.read")
 		_, other := formIn(t, ada.open("/oauth/logout"))
 		for name, fields := range map[string]url.Values{
-			"no token": with("form_token", ""), "another text": with("form_token", strings.Repeat("x", len(ours.Get("form_token")))), "another person's": hers,
-			"another browser's": elsewhere, "another page's": with("form_token", other.Get("form_token")), "with a request": with("pending", "x"),
+			"no token": with(ours, "form_token", ""), "another text": with(ours, "form_token", strings.Repeat("x", len(ours.Get("form_token")))), "with a request": with(ours, "pending", "x"),
+			"another page's": with(ours, "form_token", other.Get("form_token")), "another person's": eve.fills(t, "forged", "orders.read"),
+			"another browser's": g.signedIn("ada@acme.example").fills(t, "forged", "orders.read"),
 		} {
 			if p := ada.send("/oauth/account", fields); p.status != http.StatusForbidden {
 				t.Errorf("%s: %d %s", name, p.status, p.body)
@@ -253,9 +228,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 		if n := g.tokensOf("u-ada"); n != 1 {
 			t.Errorf("ada has %d tokens", n)
 		}
-		if status, _ := g.statusOf("/orders/1", token); status != http.StatusOK {
-			t.Errorf("her token has ended: %d", status)
-		}
+		g.holdStatus(t, "her token has ended", "/orders/1", token, http.StatusOK)
 	})
 	t.Run("Q188 refused", func(t *testing.T) {
 		for _, c := range []struct{ name, field, value, says string }{
@@ -308,7 +281,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 		for range 100 - g.tokensOf("u-ada") {
 			g.must(http.StatusCreated, "POST", "/oauth/personal_tokens", `{"user":"u-ada","name":"one of many","scope":"public"}`)
 		}
-		ada := g.inBrowser("ada@acme.example")
+		ada := g.signedIn("ada@acme.example")
 		p := ada.send("/oauth/account", ada.fills(t, "too many", "public"))
 		holdPage(t, p, http.StatusBadRequest)
 		if !strings.Contains(p.body, "as many tokens as one person can have") || g.tokensOf("u-ada") != 100 {
@@ -318,12 +291,8 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 	t.Run("Q189 sent again", func(t *testing.T) {
 		before := g.tokensOf("u-eve")
 		tab, form := eve.fills(t, "another tab", "orders.read"), eve.fills(t, "once", "orders.read")
-		var racers sync.WaitGroup
 		answers := make([]page, 8)
-		for i := range answers {
-			racers.Go(func() { answers[i] = eve.send("/oauth/account", form) })
-		}
-		racers.Wait()
+		tokentest.Together(len(answers), func(i int) error { answers[i] = eve.send("/oauth/account", form); return nil })
 		shown := slices.DeleteFunc(answers, func(p page) bool { return shownToken(p) == "" })
 		if len(shown) != 1 || g.tokensOf("u-eve") != before+1 {
 			t.Fatalf("%d of the answers have a token, and there are %d more", len(shown), g.tokensOf("u-eve")-before)
@@ -343,16 +312,14 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 		holdPage(t, p, http.StatusOK)
 		every = append(every, shownToken(p))
 		eve.change("personal_token", buttons(t, shown[0], "personal_token")[0])
-		if status, _ := g.statusOf("/orders/1", token); status != http.StatusUnauthorized {
-			t.Errorf("%d after it has ended", status)
-		}
+		g.holdStatus(t, "after it has ended", "/orders/1", token, http.StatusUnauthorized)
 		again()
 		if g.tokensOf("u-eve") != before+1 {
 			t.Errorf("eve has %d tokens, had %d", g.tokensOf("u-eve"), before)
 		}
 	})
 	t.Run("Q191 other people's", func(t *testing.T) {
-		ada := g.inBrowser("ada@acme.example")
+		ada := g.signedIn("ada@acme.example")
 		id, token := g.pat("backup")
 		every = append(every, token)
 		hers, theirs := g.tokensOf("u-ada"), g.tokensOf("u-eve")
@@ -377,7 +344,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 func TestQ190OnlyAfterAFreshSignIn(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)
-	b := g.inBrowser("eve@acme.example")
+	b := g.signedIn("eve@acme.example")
 	form := b.fills(t, "later", "orders.read")
 	asks := func(p page) {
 		t.Helper()
@@ -415,10 +382,10 @@ func TestQ190OnlyAfterAFreshSignIn(t *testing.T) {
 	}
 
 	form = b.fills(t, "ended meanwhile", "orders.read")
-	other := g.inBrowser("eve@acme.example")
+	other := g.signedIn("eve@acme.example")
 	other.change("everywhere", "yes")
 	asks(b.send("/oauth/account", form))
-	b = g.inBrowser("eve@acme.example")
+	b = g.signedIn("eve@acme.example")
 	form = b.fills(t, "disabled meanwhile", "orders.read")
 	g.ok("user", "disable", "u-eve")
 	asks(b.send("/oauth/account", form))
@@ -464,9 +431,7 @@ func TestQ186Q190TokensOfPeopleFromAProvider(t *testing.T) {
 	says(node.Clock().Unix()) // as a provider does that was sent max_age
 	b.atProvider(t, b.chooses(t, b.open(sign), "corp"), corp)
 	_, token := b.makes(t, "without a password", "trusted")
-	if status, _ := g.statusOf("/api/x", token); status != http.StatusOK {
-		t.Errorf("its token: %d", status)
-	}
+	g.holdStatus(t, "its token", "/api/x", token, http.StatusOK)
 	clock.advance(recentSignIn)
 
 	signedIn := node.Clock().Unix()

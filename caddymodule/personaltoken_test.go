@@ -105,6 +105,12 @@ http://ADDR {
 }
 `
 
+// withoutPATs is patSite without personal access tokens.
+func withoutPATs() string {
+	text := patSite[:strings.Index(patSite, "\t\tpersonal_tokens")] + patSite[strings.Index(patSite, "\t\tclient conf"):]
+	return strings.NewReplacer("\t\t\ttoken_from header X-Api-Key pat\n", "", "\t\t\ttoken_from basic pat\n", "", "HASH", peopleHash()).Replace(text)
+}
+
 // startPATs starts patSite with a stored user and a service account.
 func startPATs(t *testing.T) *gatehouse {
 	t.Helper()
@@ -126,6 +132,14 @@ func (g *gatehouse) statusOf(path, token string) (int, string) {
 	g.t.Helper()
 	status, header, _ := g.get(path, token)
 	return status, header.Get("WWW-Authenticate")
+}
+
+// holdStatus checks the status of a request with a bearer token.
+func (g *gatehouse) holdStatus(t *testing.T, what, path, token string, want int) {
+	t.Helper()
+	if status, challenge := g.statusOf(path, token); status != want {
+		t.Errorf("%s %s: %d %s, want %d", what, path, status, challenge, want)
+	}
 }
 
 // lastRequest returns the last request that the upstream received.
@@ -222,9 +236,7 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 	t.Run("Q103 for a resource", func(t *testing.T) {
 		_, bound := g.pat("backup", "--resource", "https://bound.example/api")
 		for path, want := range map[string]int{"/bound/1": 200, "/orders/1": 401} {
-			if status, challenge := g.statusOf(path, bound); status != want {
-				t.Errorf("%s: %d %s, want %d", path, status, challenge, want)
-			}
+			g.holdStatus(t, "", path, bound, want)
 		}
 		if _, err := g.run("", "pat", "add", "--user", "backup", "--name", "x", "--scope", "public", "--resource", "https://nobody.example"); err == nil {
 			t.Error("a token for a resource that is none")
@@ -242,29 +254,19 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 		if status, _, body := g.get("/oauth/token/info", eves); status != 200 || !strings.Contains(body, `"resource_owner_id":"u-eve"`) {
 			t.Errorf("token info: %d %s", status, body)
 		}
-		asks := func(token string) string {
-			_, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}})
-			return body
-		}
-		if body := asks(eves); member(t, body, "sub") != "u-eve" || member(t, body, "scope") != "orders.read" || member(t, body, "username") != "eve@acme.example" {
+		if body := g.introspected("conf", confSecret, eves); member(t, body, "sub") != "u-eve" || member(t, body, "scope") != "orders.read" || member(t, body, "username") != "eve@acme.example" {
 			t.Errorf("introspection: %s", body)
 		}
-		if body := asks(resummed(eves)); body != `{"active":false}` {
+		if body := g.introspected("conf", confSecret, resummed(eves)); body != `{"active":false}` {
 			t.Errorf("introspection of an unknown one: %s", body)
 		}
-		for _, path := range []string{"/oauth/userinfo"} { // what a sign-in gives
-			if status, _ := g.statusOf(path, eves); status != 401 {
-				t.Errorf("%s: %d", path, status)
-			}
-		}
+		g.holdStatus(t, "what a sign-in gives", "/oauth/userinfo", eves, 401)
 		_, mine := g.pat("u-ada")
 		g.statusOf("/orders/1", mine)
 		if status, _, body := g.post("/oauth/revoke", url.Values{"token": {mine}}); status != 200 {
 			t.Errorf("revocation: %d %s", status, body)
 		}
-		if status, _ := g.statusOf("/orders/1", mine); status != 401 {
-			t.Errorf("after its holder has revoked it: %d", status)
-		}
+		g.holdStatus(t, "after its holder has revoked it", "/orders/1", mine, 401)
 	})
 	t.Run("Q106 nowhere in a log", func(t *testing.T) {
 		g.notLogged(t, eves, robots, base64.StdEncoding.EncodeToString([]byte("x:"+robots)))
@@ -350,20 +352,18 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 	})
 	t.Run("Q109 what is allowed", func(t *testing.T) {
 		_, token := g.pat("backup", "--scope", "orders.write")
-		g.reload(strings.ReplaceAll(strings.Replace(patSite, "scopes public orders.read orders.write groups", "scopes public orders.write", 1), "HASH", peopleHash()))
+		g.configured("scopes public orders.read orders.write groups", "scopes public orders.write")
 		if status, challenge := g.statusOf("/orders/1", token); status != 403 || !strings.Contains(challenge, "insufficient_scope") {
 			t.Errorf("its scope is allowed no more: %d %s", status, challenge)
 		}
-		g.reload(strings.ReplaceAll(strings.Replace(patSite, "scopes public orders.read orders.write groups", "scopes public", 1), "HASH", peopleHash()))
+		g.configured("scopes public orders.read orders.write groups", "scopes public")
 		mustBe("none of its scopes is allowed any more", token, 401)
-		withoutPATs := patSite[:strings.Index(patSite, "\t\tpersonal_tokens")] + patSite[strings.Index(patSite, "\t\tclient conf"):]
-		withoutPATs = strings.NewReplacer("\t\t\ttoken_from header X-Api-Key pat\n", "", "\t\t\ttoken_from basic pat\n", "", "HASH", peopleHash()).Replace(withoutPATs)
-		g.reload(withoutPATs)
+		g.reload(withoutPATs())
 		mustBe("there are none", token, 401)
 		if _, err := g.run("", "pat", "list"); err == nil || !strings.Contains(err.Error(), "add `personal_tokens`") {
 			t.Errorf("the list said %v", err)
 		}
-		g.reload(strings.ReplaceAll(patSite, "HASH", peopleHash()))
+		g.configured("", "")
 		mustBe("all is as it was", token, 200)
 	})
 	t.Run("Q110 its time", func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 		mustBe("in its last second", token, 200)
 		clock.advance(time.Second)
 		mustBe("at its end", token, 401)
-		if _, _, body := g.post("/oauth/introspect", url.Values{"token": {token}, "client_id": {"conf"}, "client_secret": {confSecret}}); body != `{"active":false}` {
+		if body := g.introspected("conf", confSecret, token); body != `{"active":false}` {
 			t.Errorf("at its end it is %s", body)
 		}
 		// Service accounts can have tokens, also with a role whose users cannot.
@@ -434,21 +434,16 @@ func TestQ112ServiceAccountsSignInNowhere(t *testing.T) {
 		t.Errorf("one was added with a password: %d %s", status, body)
 	}
 	for _, address := range []string{"backup@service.invalid", "backup"} {
-		b := g.browser()
-		b.signIn(b.open("/oauth/login"), address, peoplePassword)
+		b := g.signedIn(address)
 		if b.isSignedIn() {
 			t.Fatalf("%s has signed in", address)
 		}
 	}
 	_, token := g.pat("backup")
 	g.ok("service-account", "disable", "backup")
-	if status, _ := g.statusOf("/orders/1", token); status != 401 {
-		t.Errorf("a disabled account: %d", status)
-	}
+	g.holdStatus(t, "a disabled account", "/orders/1", token, 401)
 	g.ok("service-account", "enable", "backup")
 	_, token = g.pat("backup")
 	g.ok("service-account", "remove", "backup")
-	if status, _ := g.statusOf("/orders/1", token); status != 401 {
-		t.Errorf("a removed account: %d", status)
-	}
+	g.holdStatus(t, "a removed account", "/orders/1", token, 401)
 }

@@ -79,6 +79,16 @@ func (g *gatehouse) manage(method string, c registered, token, body string) (int
 	return status, answer
 }
 
+// managed is manage for a request with this status, and returns the answer.
+func (g *gatehouse) managed(t *testing.T, what string, want int, method string, c registered, token, body string) string {
+	t.Helper()
+	status, answer := g.manage(method, c, token, body)
+	if status != want {
+		t.Errorf("%s: %d %s, want %d", what, status, answer, want)
+	}
+	return answer
+}
+
 // knownClients are the redirect URIs with which well-known MCP clients register, each with one that the client then
 // uses.
 var knownClients = []struct {
@@ -150,9 +160,7 @@ func TestQ51Registrations(t *testing.T) {
 	g.refused(r.exchange("x"), http.StatusUnauthorized, "invalid_client")
 	r = secret.request(uri)
 	r.verifier = ""
-	if p := g.signedIn("max@acme.example").open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
-		t.Errorf("without PKCE: %d %s", p.status, p.header.Get("Location"))
-	}
+	holdRefusal(t, g.signedIn("max@acme.example").open(r.path()))
 	if status, _, body := g.do(http.MethodPost, "/oauth/register", "{"+good+"}", "Content-Type", "text/plain"); status != http.StatusUnsupportedMediaType {
 		t.Errorf("as text: %d %s", status, body)
 	}
@@ -270,13 +278,9 @@ func TestQ222ChangesAreRegistrations(t *testing.T) {
 	g := startPeople(t, "password_grant", lets("limit 3/1h per ip"))
 	c := g.mustRegister(`{"redirect_uris":["https://agent.example/callback"]}`)
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		if status, body := g.manage(http.MethodPut, c, c.Token, fmt.Sprintf(`{"client_id":%q,"redirect_uris":["https://agent.example/callback"],"client_name":"%d"}`, c.ID, i)); status != want {
-			t.Errorf("change %d: %d %s", i, status, body)
-		}
+		g.managed(t, fmt.Sprint("change ", i), want, http.MethodPut, c, c.Token, fmt.Sprintf(`{"client_id":%q,"redirect_uris":["https://agent.example/callback"],"client_name":"%d"}`, c.ID, i))
 	}
-	if status, body := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusOK {
-		t.Errorf("its own registration: %d %s", status, body)
-	}
+	g.managed(t, "its own registration", http.StatusOK, http.MethodGet, c, c.Token, "")
 }
 
 // TestQ53InitialAccessToken: a demanded initial access token missing, wrong or as Basic → 401.
@@ -305,18 +309,12 @@ func TestQ54Management(t *testing.T) {
 	if c.URI != g.url+"/oauth/register/"+c.ID || c.Token == "" || c.Token == other.Token {
 		t.Fatalf("registered is %+v", c)
 	}
-	if status, body := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusOK || member(t, body, "client_name") != "Agent" || member(t, body, "registration_access_token") != c.Token {
-		t.Errorf("reading: %d %s", status, body)
+	if body := g.managed(t, "reading", http.StatusOK, http.MethodGet, c, c.Token, ""); member(t, body, "client_name") != "Agent" || member(t, body, "registration_access_token") != c.Token {
+		t.Errorf("reading: %s", body)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		for _, token := range []string{other.Token, "x", c.Token + "x", c.ID} {
-			body := ""
-			if method == http.MethodPut {
-				body = good
-			}
-			if status, _ := g.manage(method, c, token, body); status != http.StatusUnauthorized {
-				t.Errorf("%s with another token: %d", method, status)
-			}
+			g.managed(t, method+" with another token", http.StatusUnauthorized, method, c, token, map[string]string{http.MethodPut: good}[method])
 		}
 		if status, _, _ := g.do(method, "/oauth/register/"+c.ID, ""); status != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d", method, status)
@@ -333,37 +331,25 @@ func TestQ54Management(t *testing.T) {
 		{`{"client_id":"` + c.ID + `","redirect_uris":["javascript:x"]}`, http.StatusBadRequest},
 		{`{"client_id":"` + c.ID + `","redirect_uris":["https://agent.example/other"],"token_endpoint_auth_method":"client_secret_basic"}`, http.StatusBadRequest},
 	} {
-		if status, body := g.manage(http.MethodPut, c, c.Token, test.body); status != test.want {
-			t.Errorf("%s: %d %s", test.body, status, body)
-		}
+		g.managed(t, test.body, test.want, http.MethodPut, c, c.Token, test.body)
 	}
-	if p := g.browser().open(c.request(uri).path()); p.status != http.StatusBadRequest {
-		t.Errorf("the redirect URI of before: %d", p.status)
-	}
+	holdRefusal(t, g.browser().open(c.request(uri).path()))
 	tokens := g.userTokens(c.request("https://agent.example/other"), "max@acme.example")
-	if status, body := g.manage(http.MethodDelete, c, c.Token, ""); status != http.StatusNoContent {
-		t.Fatalf("removing: %d %s", status, body)
-	}
+	g.managed(t, "removing", http.StatusNoContent, http.MethodDelete, c, c.Token, "")
 	if g.alive(tokens.AccessToken) {
 		t.Error("a removed client's token is taken")
 	}
 	// The token endpoint's error shows the client that it must register again.
 	g.refused(c.request(uri).refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
-	if status, _ := g.manage(http.MethodGet, c, c.Token, ""); status != http.StatusUnauthorized {
-		t.Errorf("reading what is removed: %d", status)
-	}
+	g.managed(t, "reading what is removed", http.StatusUnauthorized, http.MethodGet, c, c.Token, "")
 	// A client that the operator has disabled cannot remove itself and come back under the same id. The operator's
 	// own clients have no registration token.
 	g.ok("client", "disable", other.ID)
-	if status, _ := g.manage(http.MethodDelete, other, other.Token, ""); status != http.StatusUnauthorized {
-		t.Errorf("a disabled client: %d", status)
-	}
+	g.managed(t, "a disabled client", http.StatusUnauthorized, http.MethodDelete, other, other.Token, "")
 	g.ok("client", "add", "--id", "stored", "--name", "Stored")
 	for _, id := range []string{"conf", "stored"} {
 		operators := g.app().issuer.Families.Master.RegistrationToken(id).Reveal()
-		if status, _ := g.manage(http.MethodDelete, registered{URI: g.url + "/oauth/register/" + id}, operators, ""); status != http.StatusUnauthorized {
-			t.Errorf("an operator's client: %d", status)
-		}
+		g.managed(t, "an operator's client", http.StatusUnauthorized, http.MethodDelete, registered{URI: g.url + "/oauth/register/" + id}, operators, "")
 	}
 }
 
@@ -412,9 +398,7 @@ func TestQ56NoRegistration(t *testing.T) {
 	tokens := g.userTokens(c.request(uri), "max@acme.example")
 	// The scopes of such clients follow the current configuration.
 	g.reload(peopleSite("password_grant", strings.Replace(lets("limit off"), "trusted orders.read", "orders.read", 1)))
-	if p := g.signedIn("max@acme.example").open(c.request(uri).path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
-		t.Errorf("a scope that was taken away: %d %s", p.status, p.header.Get("Location"))
-	}
+	holdRefusal(t, g.signedIn("max@acme.example").open(c.request(uri).path()))
 	got := g.obtain(c.request(uri).refresh(tokens.RefreshToken))
 	if got.Scope != "public" {
 		t.Errorf("refreshed is %q", got.Scope)
@@ -474,9 +458,7 @@ func TestQ51OpenIDMetadata(t *testing.T) {
 		t.Errorf("default_max_age 0, and nobody is asked to sign in: %d %s", p.status, p.header.Get("Location"))
 	}
 	r.more = url.Values{"response_mode": {"form_post"}}
-	if p := b.open(r.path()); p.status != http.StatusBadRequest || p.header.Get("Location") != "" {
-		t.Errorf("a response_mode of another: %d %s", p.status, p.body)
-	}
+	holdRefusal(t, b.open(r.path()))
 
 	_, _, c, body = g.register(metadata(`,"id_token_signed_response_alg":"EdDSA","response_modes":["fragment","form_post","query"]`))
 	if modes := string(told(body)["response_modes"]); modes != `["form_post","query"]` {

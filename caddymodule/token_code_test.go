@@ -228,9 +228,7 @@ func TestT63T93OnlyTheCredentialItselfIsOne(t *testing.T) {
 	if other := u.code(r, ada); other == code {
 		t.Error("two codes are the same")
 	}
-	if !u.alive(first.AccessToken) || !u.alive(second.AccessToken) {
-		t.Error("a likeness ended the family")
-	}
+	u.lives(first.AccessToken, second.AccessToken)
 	u.gives(r.exchange(code))
 	u.gives(r.refresh(second.RefreshToken))
 }

@@ -54,9 +54,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 			}
 			first, bystander := obtain(), obtain()
 			second := u.gives(test.r.refresh(first.RefreshToken))
-			if !u.alive(second.AccessToken) {
-				u.t.Fatal("a fresh token is dead")
-			}
+			u.lives(second.AccessToken)
 			u.revoked(u.t, u.revoke(test.r, test.pick(first, second), test.more...), true)
 			u.gone(first.AccessToken, second.AccessToken)
 			u.denied(test.r.refresh(second.RefreshToken), badGrant("refresh_token_revoked"))
@@ -67,9 +65,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 					u.revoked(u.t, a, false)
 				}
 			}
-			if !u.alive(bystander.AccessToken) {
-				u.t.Error("another family died")
-			}
+			u.lives(bystander.AccessToken)
 		})
 	}
 	got := u.userTokens(r, ada)
@@ -95,9 +91,7 @@ func TestT95RevokingEitherTokenEndsTheFamily(t *testing.T) {
 		}
 		u.gives(r.exchange(code))
 	})
-	if !u.alive(got.AccessToken) || !u.alive(byPassword.AccessToken) {
-		t.Error("a token died")
-	}
+	u.lives(got.AccessToken, byPassword.AccessToken)
 }
 
 // TestT96T132WhatEndsEverythingOfAUser: sign-out everywhere, a new password or an operator's `revoke --user` → all
@@ -147,9 +141,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			if elsewhere.isSignedIn() != test.othersRemain {
 				u.t.Errorf("another browser is signed in: %t", !test.othersRemain)
 			}
-			if !u.alive(bystander.AccessToken) {
-				u.t.Error("another admin's token died")
-			}
+			u.lives(bystander.AccessToken)
 			if test.othersRemain {
 				u.gives(requestOf("other").refresh(created.RefreshToken))
 				return
@@ -166,9 +158,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			Type: store.AdminCreated, User: &store.User{ID: "u-grace", Organisation: "acme", Role: "group_manager"}, Family: &store.TokenFamily{ID: "gone", Actor: store.Actor{Subject: "u-ada", ClientID: "conf"}},
 			Scopes: oauth.Scopes{"trusted", "public"},
 		})
-		if !u.alive(minted) {
-			u.t.Fatal("a fresh token is refused")
-		}
+		u.lives(minted)
 		u.must(http.StatusNoContent, "POST", "/oauth/revocations", `{"user":"u-ada"}`)
 		u.gone(minted)
 		u.wantInactive(r, minted)
@@ -342,11 +332,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 			for _, held := range ofClient {
 				living = append(living, held.AccessToken)
 			}
-			for i, token := range living {
-				if !d.alive(token) {
-					d.t.Fatalf("token %d is dead before the end", i)
-				}
-			}
+			d.lives(living...)
 			code, b := d.code(r, manager), d.browserOf(manager)
 			page := b.consentFor(d.t, r)
 

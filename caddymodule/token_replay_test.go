@@ -4,9 +4,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/internal/tokentest"
 )
 
 // These tests cover credentials that are used twice: by a thief, in a race, by a client that lost the answer, after a
@@ -16,16 +17,7 @@ import (
 func (u *userDoor) atOnce(times int, form url.Values) []answer {
 	u.t.Helper()
 	answers := make([]answer, times)
-	var sending sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range answers {
-		sending.Go(func() {
-			<-begin
-			answers[i] = u.ask(u.t, "/oauth/token", form.Encode())
-		})
-	}
-	close(begin)
-	sending.Wait()
+	tokentest.Together(times, func(i int) error { answers[i] = u.ask(u.t, "/oauth/token", form.Encode()); return nil })
 	return answers
 }
 
@@ -55,9 +47,7 @@ func TestT49SecondRedemptionEndsTheFamily(t *testing.T) {
 			u.denied(with(form, test.change...), badGrant("code_replayed"))
 			if test.later < 6*time.Hour { // the access tokens' own lifetime
 				u.gone(got.AccessToken, refreshed.AccessToken)
-				if !u.alive(bystander.AccessToken) {
-					u.t.Error("another family of the same client and user died")
-				}
+				u.lives(bystander.AccessToken)
 			}
 			u.denied(r.refresh(refreshed.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(form, badGrant("code_replayed")) // and once more
@@ -103,9 +93,7 @@ func TestT50T53T82WhatIsAnotherClientsHarmsNobody(t *testing.T) {
 		u.denied(with(r.refresh(token), "client_id", "", "client_secret", ""), badClient("client_credentials_missing"))
 		u.denied(requestOf("legacy").refresh(token), outcome{status: 400, code: "unauthorized_client", reason: "grant_not_allowed"})
 	}
-	if !u.alive(got.AccessToken) || !u.alive(second.AccessToken) {
-		t.Error("the owner's tokens died")
-	}
+	u.lives(got.AccessToken, second.AccessToken)
 	u.gives(r.refresh(second.RefreshToken))
 }
 
@@ -151,9 +139,7 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 				t.Errorf("the account page of a session: %d, want %d", a.status, want)
 			}
 		}
-		if !u.alive(alive.AccessToken) {
-			t.Error("the access token of another family died")
-		}
+		u.lives(alive.AccessToken)
 		alive = u.gives(r.refresh(alive.RefreshToken))
 	}
 	u.gives(r.exchange(unusedCode))
@@ -177,7 +163,5 @@ func TestT64StoreFailsAmidAGrant(t *testing.T) {
 	u.denied(r.asPassword(ada, peoplePassword), unavailable(""))
 	u.denied(nobodysClient.asPassword(ada, peoplePassword), unavailable(""))
 	u.denied(nobodysClient.refresh(first.RefreshToken), down)
-	if !u.alive(first.AccessToken) {
-		t.Error("the gate refuses what was not revoked")
-	}
+	u.lives(first.AccessToken)
 }

@@ -51,6 +51,21 @@ func responses(connection net.Conn, least int) (answers []answer, closed bool) {
 	}
 }
 
+// sends writes a request to a new connection, whatever the server reads of it, and returns responses.
+func (d *door) sends(t *testing.T, request string, least int) (answers []answer, closed bool) {
+	t.Helper()
+	connection := d.dial(t, patience)
+	sent := make(chan struct{})
+	go func() { // the server may stop reading before everything is written
+		defer close(sent)
+		_, _ = io.WriteString(connection, request)
+	}()
+	answers, closed = responses(connection, least)
+	_ = connection.Close()
+	<-sent
+	return answers, closed
+}
+
 // crlf converts line ends to CR LF.
 func crlf(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
 
@@ -71,29 +86,16 @@ func TestT36BodiesAreBounded(t *testing.T) {
 				t.Fatalf("%d bytes, want %d", len(body), size)
 			}
 			t.Run(fmt.Sprint(e.name, size), func(t *testing.T) {
-				for _, chunked := range []bool{false, true} {
-					connection := d.dial(t, patience)
-					framing, payload := fmt.Sprintf("Content-Length: %d", size), body
-					if chunked {
-						framing, payload = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
-					}
-					sent := make(chan struct{})
-					go func() { // the server stops reading before everything is written
-						defer close(sent)
-						_, _ = io.WriteString(connection, d.head("Content-Type: "+contentType+"\n"+framing+"\n\n")+payload)
-					}()
-					answers, closed := responses(connection, 1)
-					_ = connection.Close()
-					<-sent
-					if len(answers) != 1 {
-						t.Fatalf("%d answers", len(answers))
-					}
+				for framing, payload := range map[string]string{
+					fmt.Sprintf("Content-Length: %d", size): body, "Transfer-Encoding: chunked": fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body),
+				} {
+					answers, closed := d.sends(t, d.head("Content-Type: "+contentType+"\n"+framing+"\n\n")+payload, 1)
 					want := granted()
 					if size > 64<<10 {
 						want = tooLarge
-						if !closed {
-							t.Error("the connection is still open")
-						}
+					}
+					if len(answers) != 1 || size > 64<<10 && !closed {
+						t.Fatalf("%d answers, closed %t", len(answers), closed)
 					}
 					d.hold(t, answers[0], want)
 				}
@@ -103,9 +105,7 @@ func TestT36BodiesAreBounded(t *testing.T) {
 
 	// A Content-Length of 10 GB is refused before the first byte of the body, and costs nothing.
 	before := allocated()
-	connection := d.dial(t, patience)
-	_, _ = io.WriteString(connection, d.head("Content-Type: "+urlEncoded+"\nContent-Length: 10737418240\n\n"))
-	answers, closed := responses(connection, 1)
+	answers, closed := d.sends(t, d.head("Content-Type: "+urlEncoded+"\nContent-Length: 10737418240\n\n"), 1)
 	if len(answers) != 1 || !closed {
 		t.Fatalf("10 GB: %d answers, closed %t", len(answers), closed)
 	}
@@ -176,10 +176,7 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.decisions(t)
-			connection := d.dial(t, patience)
-			go func() { _, _ = io.WriteString(connection, test.request) }()
-			answers, _ := responses(connection, 1)
-			_ = connection.Close()
+			answers, _ := d.sends(t, test.request, 1)
 			if len(answers) > 1 {
 				t.Errorf("%d answers", len(answers))
 			}
@@ -207,9 +204,7 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 	// Well-formed requests are answered, once each and in order.
 	t.Run("pipelined", func(t *testing.T) {
 		d.decisions(t)
-		connection := d.dial(t, patience)
-		_, _ = io.WriteString(connection, inner+inner+d.head("Content-Type: text/plain\nContent-Length: 3\n\n")+"a=b"+inner)
-		answers, _ := responses(connection, 4)
+		answers, _ := d.sends(t, inner+inner+d.head("Content-Type: text/plain\nContent-Length: 3\n\n")+"a=b"+inner, 4)
 		var statuses []int
 		for _, a := range answers {
 			statuses = append(statuses, a.status)
@@ -222,10 +217,8 @@ func TestT41NobodySmugglesARequest(t *testing.T) {
 		}
 	})
 	t.Run("chunk extensions", func(t *testing.T) {
-		connection := d.dial(t, patience)
-		_, _ = io.WriteString(connection, d.head(media+"Transfer-Encoding: chunked\n\n")+
-			fmt.Sprintf("%x;a=b;c\r\n%s\r\n%x\r\n%s\r\n0;x\r\n\r\n", 5, form[:5], len(form)-5, form[5:]))
-		if answers, _ := responses(connection, 1); len(answers) != 1 || answers[0].status != http.StatusOK {
+		chunks := fmt.Sprintf("%x;a=b;c\r\n%s\r\n%x\r\n%s\r\n0;x\r\n\r\n", 5, form[:5], len(form)-5, form[5:])
+		if answers, _ := d.sends(t, d.head(media+"Transfer-Encoding: chunked\n\n")+chunks, 1); len(answers) != 1 || answers[0].status != http.StatusOK {
 			t.Errorf("answers %v", answers)
 		}
 	})

@@ -176,6 +176,16 @@ func (u *userDoor) alive(token string) bool {
 	return u.gatehouse.alive(token)
 }
 
+// lives checks that the gate accepts tokens.
+func (u *userDoor) lives(tokens ...string) {
+	u.t.Helper()
+	for _, token := range tokens {
+		if !u.alive(token) {
+			u.t.Errorf("the gate refuses a token of %v", claims(u.t, token)["sub"])
+		}
+	}
+}
+
 // gone checks that the gate refuses tokens as revoked.
 func (u *userDoor) gone(tokens ...string) {
 	u.t.Helper()
