@@ -216,11 +216,7 @@ func TestQ80WorkloadsGetTokensWithoutASecret(t *testing.T) {
 	}
 	_, body := s.presents(s.job(nil))
 	s.holdStatus(t, "the gate", "/deploy/x", member(t, body, "access_token"), http.StatusOK)
-	for _, part := range []string{`"rule":"actions#1"`, `"rule":"actions#5"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"` + s.provider.url + `"`} {
-		if !strings.Contains(s.logs(), part) {
-			t.Errorf("the audit log lacks %s", part)
-		}
-	}
+	holdWords(t, "the audit log", s.logs(), `"rule":"actions#1"`, `"rule":"actions#5"`, `"assertion_subject":"repo:acme/app:ref:refs/heads/main"`, `"assertion_issuer":"`+s.provider.url+`"`)
 	_, _, metadata := s.get("/.well-known/oauth-authorization-server", "")
 	if !strings.Contains(metadata, `"urn:ietf:params:oauth:grant-type:jwt-bearer"`) || !strings.Contains(metadata, `"authorization_grant_profiles_supported":["urn:ietf:params:oauth:grant-profile:id-jag"]`) {
 		t.Errorf("the metadata is %s", metadata)

@@ -163,6 +163,25 @@ func isEmbeddedIcon(n *html.Node) bool {
 		n.Attr[1].Key == "href" && strings.HasPrefix(n.Attr[1].Val, "data:")
 }
 
+// holdAnswer checks the status of an answer, and that these words are in its body.
+func holdAnswer(t *testing.T, what string, a answer, status int, words ...string) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: %d to %q, want %d: %.300s", what, a.status, a.header.Get("Location"), status, a.body)
+	}
+	holdWords(t, what, a.body, words...)
+}
+
+// holdWords checks that a text has all these words.
+func holdWords(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, want := range words {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in %.600s", what, want, text)
+		}
+	}
+}
+
 // holdRefusal checks that an answer is an error page without Location, cookie or code.
 func holdRefusal(t *testing.T, p page) {
 	t.Helper()

@@ -158,20 +158,12 @@ func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 		return p.body
 	}
 	claude := page(`"Claude"`, "https://agent.example/callback", "en")
-	for _, want := range []string{"An application of <strong><bdi>" + d.host() + "</bdi></strong> would like", "It calls itself “<bdi>Claude</bdi>”.", "<strong><bdi>agent.example</bdi></strong>"} {
-		if !strings.Contains(claude, want) {
-			t.Errorf("%q is missing in %s", want, claude)
-		}
-	}
+	holdWords(t, "the answer", claude, "An application of <strong><bdi>"+d.host()+"</bdi></strong> would like", "It calls itself “<bdi>Claude</bdi>”.", "<strong><bdi>agent.example</bdi></strong>")
 	if strings.Contains(claude, "program on this device") || strings.Contains(claude, "Claude would like") {
 		t.Errorf("the page says %s", claude)
 	}
 	device := page(`"Claude"`, "http://127.0.0.1:4711/callback", "de")
-	for _, want := range []string{"Eine Anwendung von <strong><bdi>" + d.host() + "</bdi></strong>", "Programm auf diesem Gerät", "<strong><bdi>127.0.0.1:4711</bdi></strong>"} {
-		if !strings.Contains(device, want) {
-			t.Errorf("%q is missing in %s", want, device)
-		}
-	}
+	holdWords(t, "the answer", device, "Eine Anwendung von <strong><bdi>"+d.host()+"</bdi></strong>", "Programm auf diesem Gerät", "<strong><bdi>127.0.0.1:4711</bdi></strong>")
 	for _, name := range []string{`"Claude” of “claude.ai"`, `"Claude\" of \"claude.ai"`, `"\u202eedualC"`, `"Cla\u200bude"`, `"<b>Claude</b>"`, `"` + strings.Repeat("Claude ", 40) + `"`} {
 		_, rest, _ := strings.Cut(page(name, "https://agent.example/callback", "en"), "It calls itself “<bdi>")
 		shown, _, found := strings.Cut(rest, "</bdi>”. Nobody has checked this name.")
@@ -226,9 +218,7 @@ func TestQ47OperatorsSeeWhoDescribesThemselves(t *testing.T) {
 	g.refused(agent.refresh(tokens.RefreshToken), http.StatusUnauthorized, "invalid_client")
 	holdRefusal(t, g.browser().open(agent.path()))
 	g.ok("client", "enable", agent.clientID)
-	if p := g.browser().open(agent.path()); p.status != http.StatusOK {
-		t.Errorf("an enabled client: %d", p.status)
-	}
+	holdAnswer(t, "an enabled client", g.browser().open(agent.path()), http.StatusOK)
 
 	// A removed client stays refused for as long as its tokens could live, and then needs another consent.
 	tokens = g.userTokens(other, "max@acme.example")
@@ -263,9 +253,7 @@ func TestQ49DocumentsThatGo(t *testing.T) {
 	d.client("/agent.json", `"redirect_uris":["javascript:x"]`, uri)
 	g.reload(peopleSite("password_grant", strings.Replace(admitsDescribed, "allow_private", "deny another.example\n\t\t\tallow_private", 1)))
 	g.refused(form, http.StatusUnauthorized, "invalid_client")
-	if p := g.browser().open(agent.path()); p.status != http.StatusBadRequest || !strings.Contains(p.body, "is not allowed") {
-		t.Errorf("a document that cannot be used: %d %s", p.status, p.body)
-	}
+	holdAnswer(t, "a document that cannot be used", g.browser().open(agent.path()), http.StatusBadRequest, "is not allowed")
 	// Without client metadata documents there are no such clients.
 	g.reload(peopleSite("password_grant", "password_grant\n\t\tclient_metadata off"))
 	g.refused(form, http.StatusUnauthorized, "invalid_client")

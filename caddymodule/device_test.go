@@ -67,9 +67,7 @@ func (s *deviceScene) begin(clientID string, scopes ...string) *oauth2.DeviceAut
 func (s *deviceScene) waits(t *testing.T, d *oauth2.DeviceAuthResponse) {
 	t.Helper()
 	s.wait(5 * time.Second)
-	if p := s.poll(d); !strings.Contains(p.body, `"authorization_pending"`) {
-		t.Errorf("the device got %s", p.body)
-	}
+	holdAnswer(t, "the device", s.poll(d), http.StatusBadRequest, `"authorization_pending"`)
 }
 
 // poll asks for the device's tokens once.
@@ -104,14 +102,8 @@ func TestD20D25ADeviceSignsAPersonIn(t *testing.T) {
 	}
 	b := s.browser()
 	p := b.enters(t, d.VerificationURIComplete, "")
-	for _, told := range []string{"127.0.0.1", "Allow access?", "If somebody sent you the code"} {
-		if !strings.Contains(p.body, told) {
-			t.Errorf("the consent page does not say %q", told)
-		}
-	}
-	if p = b.decide(p, "allow"); p.status != http.StatusOK || !strings.Contains(p.body, "You can close this page.") {
-		t.Errorf("%d %s", p.status, p.body)
-	}
+	holdAnswer(t, "the consent page", p, http.StatusOK, "127.0.0.1", "Allow access?", "If somebody sent you the code")
+	holdAnswer(t, "allowed", b.decide(p, "allow"), http.StatusOK, "You can close this page.")
 	d.Interval = 1 // the library waits in real time
 	token, err := s.config("tv").DeviceAccessToken(t.Context(), d)
 	check(t, err)
@@ -121,11 +113,7 @@ func TestD20D25ADeviceSignsAPersonIn(t *testing.T) {
 	_, err = s.config("tv").TokenSource(t.Context(), expire(token)).Token()
 	check(t, err)
 	s.notLogged(t, d.DeviceCode, d.UserCode, strings.ReplaceAll(d.UserCode, "-", ""))
-	for _, line := range []string{`"device authorization begun"`, `"grant_type":"urn:ietf:params:oauth:grant-type:device_code"`, `"device_address":"127.0.0.1"`} {
-		if !strings.Contains(s.logs(), line) {
-			t.Errorf("no audit line with %s", line)
-		}
-	}
+	holdWords(t, "the audit log", s.logs(), `"device authorization begun"`, `"grant_type":"urn:ietf:params:oauth:grant-type:device_code"`, `"device_address":"127.0.0.1"`)
 	denied := s.begin("tv", "public")
 	b.decide(b.enters(t, "/oauth/device", denied.UserCode), "deny")
 	denied.Interval = 1
@@ -147,12 +135,8 @@ func TestD21NothingIsAllowedByALink(t *testing.T) {
 		t.Errorf("%d, the field holds %q", p.status, fields.Get("user_code"))
 	}
 	b.fetch(http.MethodHead, d.VerificationURIComplete, "")
-	if p := b.fetch(http.MethodGet, d.VerificationURIComplete, "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"); p.status != http.StatusForbidden {
-		t.Errorf("a script: %d", p.status)
-	}
-	if p := b.fetch(http.MethodGet, d.VerificationURIComplete+"&decision=allow", "", navigation...); p.status != http.StatusOK {
-		t.Errorf("a decision in the query: %d", p.status)
-	}
+	holdAnswer(t, "a script", b.fetch(http.MethodGet, d.VerificationURIComplete, "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), http.StatusForbidden)
+	holdAnswer(t, "a decision in the query", b.fetch(http.MethodGet, d.VerificationURIComplete+"&decision=allow", "", navigation...), http.StatusOK)
 	s.waits(t, d)
 	stranger := s.browser()
 	right, wrong := stranger.open("/oauth/device?user_code="+d.UserCode), stranger.open("/oauth/device?user_code=BBBB-BBBB")
@@ -192,15 +176,9 @@ func TestD22ForgedForms(t *testing.T) {
 		}
 	}
 	s.waits(t, d)
-	if p := b.send(action, fields); p.status != http.StatusOK {
-		t.Errorf("the genuine form: %d", p.status)
-	}
-	if p := b.send(action, fields); p.status != http.StatusForbidden {
-		t.Errorf("the genuine form, twice: %d", p.status)
-	}
-	if p := s.poll(d); p.status != http.StatusOK {
-		t.Errorf("the device got %d %s", p.status, p.body)
-	}
+	holdAnswer(t, "the genuine form", b.send(action, fields), http.StatusOK)
+	holdAnswer(t, "the genuine form, twice", b.send(action, fields), http.StatusForbidden)
+	holdAnswer(t, "the device got", s.poll(d), http.StatusOK)
 }
 
 // TestD26ADevicesRequestStaysInItsBrowser: a provider's answer or a sign-in form of the browser in which a device's code was entered, sent by
@@ -240,9 +218,7 @@ func TestD26ADevicesRequestStaysInItsBrowser(t *testing.T) {
 		}
 	}
 	s.waits(t, d)
-	if p := own.decide(own.visits(answer), "allow"); p.status != http.StatusOK || !strings.Contains(p.body, "You can close this page.") {
-		t.Errorf("in its own browser: %d %s", p.status, p.body)
-	}
+	holdAnswer(t, "in its own browser", own.decide(own.visits(answer), "allow"), http.StatusOK, "You can close this page.")
 }
 
 // TestD23AnswersOnTheWire: each answer to a device → its status, code and headers: JSON, no-store; a client that lacks the grant, a wrong
@@ -276,13 +252,9 @@ func TestD23AnswersOnTheWire(t *testing.T) {
 	hold(ask("client_id", "tv"), 200, "user_code")
 	hold(b.send("/oauth/token", url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "client_id": {"tv"}}), 400, "invalid_request")
 	p := b.enters(t, "/oauth/device", d.UserCode)
-	if p = b.decide(p, "deny"); p.status != http.StatusOK || !strings.Contains(p.body, "Access was denied") {
-		t.Errorf("%d %s", p.status, p.body)
-	}
+	holdAnswer(t, "denied", b.decide(p, "deny"), http.StatusOK, "Access was denied")
 	hold(s.poll(d), 400, "access_denied")
-	if p = b.enters(t, "/oauth/device", d.UserCode); p.status != http.StatusForbidden {
-		t.Errorf("a decided code: %d", p.status)
-	}
+	holdAnswer(t, "a decided code", b.enters(t, "/oauth/device", d.UserCode), http.StatusForbidden)
 	late := s.begin("tv", "public")
 	consent := b.enters(t, "/oauth/device", late.UserCode)
 	s.wait(10*time.Minute + time.Second)
@@ -291,10 +263,7 @@ func TestD23AnswersOnTheWire(t *testing.T) {
 		t.Errorf("allowed after its end: %d", p.status)
 	}
 	for range 5 {
-		p = b.enters(t, "/oauth/device", "BBBB-BBBB")
-		if p.status != http.StatusOK || !strings.Contains(p.body, `id="notice"`) {
-			t.Errorf("a wrong code: %d", p.status)
-		}
+		holdAnswer(t, "a wrong code", b.enters(t, "/oauth/device", "BBBB-BBBB"), http.StatusOK, `id="notice"`)
 	}
 	if p = b.enters(t, "/oauth/device", "BBBB-BBBB"); p.status != http.StatusTooManyRequests || p.header.Get("Retry-After") == "" {
 		t.Errorf("the sixth wrong code: %d", p.status)

@@ -13,7 +13,7 @@ import (
 // ago, and with the factor if there is one; otherwise the sign-in page, and back to the section. A reload of the page with new recovery codes makes no others.
 func TestW29FactorsChangeAfterARecentSignIn(t *testing.T) {
 	s := startFactors(t, "")
-	one := s.signedIn("ada@acme.example") // a session of one factor, from before
+	one := s.inBrowser("ada@acme.example") // a session of one factor, from before
 	b, ada := s.owner(t, "ada@acme.example")
 	ids := buttons(t, b.open("/oauth/account"), "factor") // of the phone, of the recovery codes, and `codes`
 	if len(ids) != 3 || ids[2] != "codes" {

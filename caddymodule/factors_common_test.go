@@ -183,7 +183,7 @@ func goesOn(t *testing.T, p page) string {
 // owner returns a browser in which that user has signed in with a password and added an authenticator on the account page.
 func (s *factorScene) owner(t *testing.T, email string) (*browser, phone) {
 	t.Helper()
-	b := s.signedIn(email)
+	b := s.inBrowser(email)
 	added, _ := s.adds(b, b.follow(b.change("factor", "add")))
 	return b, added
 }

@@ -21,7 +21,7 @@ func TestW22ARuleHoldsForWhoIsSignedIn(t *testing.T) {
 		code, personal           string
 	}
 	of := func(email, id string) (h holdings) {
-		h.b = s.signedIn(email)
+		h.b = s.inBrowser(email)
 		if p := h.b.visits("/own/x"); p.status != http.StatusOK || p.body != "ok" {
 			t.Fatalf("%s: %d %s", email, p.status, p.body)
 		}

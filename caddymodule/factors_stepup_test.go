@@ -201,7 +201,7 @@ func TestW28AClientAsksForTwoFactors(t *testing.T) {
 		"a wish":                  {[]string{"claims", `{"id_token":{"acr":{"values":["2"]}}}`}, false},
 	}
 	for name := range cases {
-		olds[name] = s.signedIn("ada@acme.example")
+		olds[name] = s.inBrowser("ada@acme.example")
 		olds[name].redeem(t, olds[name].authorize(usual, ""), usual) // consent is given
 	}
 	both, ada := s.owner(t, "ada@acme.example")
@@ -233,7 +233,7 @@ func TestW28AClientAsksForTwoFactors(t *testing.T) {
 	r := openIDRequestOf("conf", "openid", "acr_values", "2")
 	asksFor(t, fresh.follow(fresh.signIn(fresh.open(r.path()), "max@acme.example", peoplePassword)), "enrolment")
 	s.reload(openIDSite())
-	b := s.signedIn("grace@acme.example")
+	b := s.inBrowser("grace@acme.example")
 	_, told := s.identity(t, b.redeem(t, b.authorize(r, ""), r).IDToken)
 	if told["acr"] != "1" {
 		t.Errorf("without totp: acr %v", told["acr"])

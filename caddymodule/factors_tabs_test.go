@@ -33,7 +33,7 @@ func (b *browser) decided(p page) page {
 func TestW41TwoTabsStepUpAtOnce(t *testing.T) {
 	s := startFactors(t, "")
 	usual, two := openIDRequestOf("conf", "openid"), openIDRequestOf("conf", "openid", "acr_values", "2")
-	b := s.signedIn("ada@acme.example")
+	b := s.inBrowser("ada@acme.example")
 	b.redeem(t, b.authorize(usual, ""), usual) // consent is given
 	_, ada := s.owner(t, "ada@acme.example")
 	first, second := asksFor(t, b.follow(b.open(two.path())), "code"), asksFor(t, b.follow(b.open(two.path())), "code")

@@ -434,7 +434,8 @@ func TestQ112ServiceAccountsSignInNowhere(t *testing.T) {
 		t.Errorf("one was added with a password: %d %s", status, body)
 	}
 	for _, address := range []string{"backup@service.invalid", "backup"} {
-		b := g.signedIn(address)
+		b := g.browser()
+		b.signIn(b.open("/oauth/login"), address, peoplePassword)
 		if b.isSignedIn() {
 			t.Fatalf("%s has signed in", address)
 		}

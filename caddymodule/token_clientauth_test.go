@@ -98,9 +98,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	public := store.Client{ID: "pubgone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}}
 	d.register(t, public)
 	for id, secret := range map[string]string{"disabled": disabled, "removed": removed} {
-		if a := d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...); a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", id, a.status, a.body)
-		}
+		holdAnswer(t, id, d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...), http.StatusOK)
 	}
 	registry := d.app().registry
 	check(t, registry.Clients.DisableClient(t.Context(), "disabled"))
@@ -190,15 +188,11 @@ func TestT21T75AnIPv6NetworkIsOneAddress(t *testing.T) {
 			}
 			for i := range 20 {
 				form, headers := c.wrong(i)
-				if a := ask(fmt.Sprintf("%s:2:%x::%x", site, i, i+1), form, headers); a.status != c.refused {
-					t.Fatalf("guess %d: %d %s", i, a.status, a.body)
-				}
+				holdAnswer(t, "guess", ask(fmt.Sprintf("%s:2:%x::%x", site, i, i+1), form, headers), c.refused)
 			}
 			for address, want := range map[string]int{site + ":2:ffff:ffff:ffff:ffff": 429, site + ":3::1": 200, site + ":1:ffff::1": 200} {
 				form, headers := c.right()
-				if a := ask(address, form, headers); a.status != want {
-					t.Errorf("%s: %d %s, want %d", address, a.status, a.body, want)
-				}
+				holdAnswer(t, address, ask(address, form, headers), want)
 			}
 			if !strings.Contains(u.logs(), c.isThrottled) {
 				t.Errorf("nothing is refused as %s", c.isThrottled)
@@ -247,10 +241,6 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 		d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...)
 	}
 	right(d, "conf", confSecret, granted())
-	if a := d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...); a.status != http.StatusUnauthorized {
-		t.Errorf("guess 20: %d", a.status)
-	}
-	if a := d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...); a.status != http.StatusTooManyRequests {
-		t.Errorf("guess 21: %d", a.status)
-	}
+	holdAnswer(t, "guess 20", d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...), http.StatusUnauthorized)
+	holdAnswer(t, "guess 21", d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...), http.StatusTooManyRequests)
 }

@@ -135,9 +135,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			u.denied(nobodysClient.refresh(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(r.exchange(unused), badGrant("code_expired"))
 			// The old cookie is invalid even if the browser has kept it.
-			if a := u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != http.StatusSeeOther {
-				u.t.Errorf("the account page with the old cookie: %d", a.status)
-			}
+			holdAnswer(u.t, "the account page with the old cookie", u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie), http.StatusSeeOther)
 			if elsewhere.isSignedIn() != test.othersRemain {
 				u.t.Errorf("another browser is signed in: %t", !test.othersRemain)
 			}
@@ -350,9 +348,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 			b.signsInAgain(d.t, b.decide(page, "allow"))
 			if name == "another-password" {
 				for password, want := range map[string]int{peoplePassword: http.StatusOK, "another " + peoplePassword: http.StatusSeeOther} {
-					if p := d.browser().signInPage(manager, password); p.status != want {
-						d.t.Errorf("signing in: %d, want %d", p.status, want)
-					}
+					holdAnswer(d.t, "signing in", d.browser().signInPage(manager, password), want)
 				}
 			}
 		})

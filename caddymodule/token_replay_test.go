@@ -135,9 +135,7 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 		}
 		u.denied(replayedForm, badGrant("code_replayed"))
 		for cookie, want := range map[string]int{session: http.StatusOK, signedOut: http.StatusSeeOther} {
-			if a := u.send(t, "GET", "/oauth/account", "", "Cookie", "session="+cookie); a.status != want {
-				t.Errorf("the account page of a session: %d, want %d", a.status, want)
-			}
+			holdAnswer(t, "the account page of a session", u.send(t, "GET", "/oauth/account", "", "Cookie", "session="+cookie), want)
 		}
 		u.lives(alive.AccessToken)
 		alive = u.gives(r.refresh(alive.RefreshToken))
