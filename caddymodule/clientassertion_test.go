@@ -232,13 +232,6 @@ func TestQ71ForgedClientAssertions(t *testing.T) {
 	s.notLogged(t, good)
 }
 
-// TestQ71StrictAssertions: `strict_assertions` and the token endpoint as audience → 401.
-func TestQ71StrictAssertions(t *testing.T) {
-	s := startAssertions(t, "OPTIONS", "strict_assertions")
-	s.wants(t, "the token endpoint", http.StatusUnauthorized, s.asserted(s.inline, "inline", nil, map[string]any{"aud": s.url + "/oauth/token"}))
-	s.wants(t, "the issuer", http.StatusOK, s.asserted(s.inline, "inline", nil, nil))
-}
-
 // TestQ72AnAssertionIsGoodOnce: an assertion twice, at the same or another endpoint or node → good once; one jti of two clients → each
 // its own.
 func TestQ72AnAssertionIsGoodOnce(t *testing.T) {
@@ -349,9 +342,11 @@ func TestQ74PrivateAddressesAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestQ75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a valid one → 429; another client → 200.
-func TestQ75FailedAssertionsAreCounted(t *testing.T) {
-	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip")
+// TestQ71Q75FailedAssertionsAreCounted: wrong assertions beyond the limit, then a valid one → 429; another client → 200; `strict_assertions` and the
+// token endpoint as audience → 401.
+func TestQ71Q75FailedAssertionsAreCounted(t *testing.T) {
+	s := startAssertions(t, "client 1000/1m per ip", "client 5/1m per ip", "OPTIONS", "strict_assertions")
+	s.wants(t, "the token endpoint", http.StatusUnauthorized, s.asserted(s.remote.signer(), "remote", nil, map[string]any{"aud": s.url + "/oauth/token"}))
 	stranger := *s.inline
 	stranger.key = issuertest.NewSignerOf("", "ES256").Private
 	for i := range 5 {

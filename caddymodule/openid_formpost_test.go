@@ -65,10 +65,11 @@ func posted(t *testing.T, p page, r request) url.Values {
 	return fields
 }
 
-// TestT186T199AnAnswerInAForm: form_post with hostile state, client name and URI → one form to the exact URI, data only, one script whose
-// hash stands in the CSP, and `iss` equal to discovery, against mix-up of issuers (RFC 9207). toClient holds the same of answers by redirect.
-func TestT186T199AnAnswerInAForm(t *testing.T) {
-	g := startOpenID(t)
+// TestT186T187T199AnAnswerInAForm: form_post with hostile state, client name and URI → one form to the exact URI, data only, one script whose
+// hash stands in the CSP, and `iss` equal to discovery, against mix-up of issuers (RFC 9207); form_post to a private scheme, twice or misspelled →
+// invalid_request by redirect; to an unregistered URI → a page. toClient holds `iss` in answers by redirect.
+func TestT186T187T199AnAnswerInAForm(t *testing.T) {
+	g := startOpenID(t, "type native\n\t\t\tscopes public trusted", "type native\n\t\t\tscopes public trusted openid")
 	const odd = `https://odd.example/cb?a="><script>alert(1)</script>&b='x'&c=%22`
 	secret := g.addClient(t, store.Client{
 		ID: "odd", Name: `"><script>alert(1)</script>`, Grants: []oauth.GrantType{oauth.AuthorizationCode}, Scopes: oauth.Scopes{"openid"}, RedirectURIs: []string{odd},
@@ -119,6 +120,17 @@ func TestT186T199AnAnswerInAForm(t *testing.T) {
 			t.Errorf("%v", fields)
 		}
 	})
+	t.Run("an answer that no form can take", func(t *testing.T) {
+		native := openIDRequestOf("nat", "openid", "response_mode", "form_post")
+		posted(t, b.answerPage(t, native, "ada@acme.example"), native) // at loopback
+		native.redirectURI = "com.example.app:/cb"
+		b.errorToClient(t, b.open(native.path()), native, "invalid_request", "")
+		conf := openIDRequestOf("conf", "openid")
+		for _, mode := range []string{"form_post&response_mode=form_post", "form_post&response_mode=query", "fragment", "FORM_POST", "form_post.jwt", "query+form_post"} {
+			b.errorToClient(t, b.open(conf.path()+"&response_mode="+mode), conf, "invalid_request", "")
+		}
+		holdRefusal(t, b.ask(usual.with("redirect_uri", "https://evil.example/")))
+	})
 }
 
 // answerPage is authorize for an answer that is a page.
@@ -132,24 +144,6 @@ func (b *browser) answerPage(t *testing.T, r request, email string) page {
 		p = b.decide(p, "allow")
 	}
 	return p
-}
-
-// TestT187AnAnswerThatNoFormCanTake: form_post to a private scheme, twice or misspelled → invalid_request by redirect; to an unregistered
-// URI → a page.
-func TestT187AnAnswerThatNoFormCanTake(t *testing.T) {
-	g := startOpenID(t, "type native\n\t\t\tscopes public trusted", "type native\n\t\t\tscopes public trusted openid")
-	b := g.browser()
-	native := openIDRequestOf("nat", "openid", "response_mode", "form_post")
-	native.redirectURI = "com.example.app:/cb"
-	b.errorToClient(t, b.open(native.path()), native, "invalid_request", "")
-	conf := openIDRequestOf("conf", "openid")
-	for _, query := range []string{"response_mode=form_post&response_mode=form_post", "response_mode=form_post&response_mode=query", "response_mode=fragment", "response_mode=FORM_POST", "response_mode=form_post.jwt", "response_mode=query+form_post"} {
-		b.errorToClient(t, b.open(conf.path()+"&"+query), conf, "invalid_request", "")
-	}
-	loopback := openIDRequestOf("nat", "openid", "response_mode", "form_post")
-	posted(t, b.answerPage(t, loopback, "ada@acme.example"), loopback)
-	page := b.open("/oauth/authorize?" + url.Values{"client_id": {"conf"}, "redirect_uri": {"https://evil.example/"}, "response_mode": {"form_post"}}.Encode())
-	holdRefusal(t, page)
 }
 
 // TestT188WhoMayLeaveTheChallengeOut: `pkce optional` of a confidential client: openid with a nonce and no challenge → a code; without

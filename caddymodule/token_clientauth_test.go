@@ -35,7 +35,7 @@ func TestT06T07TheQueryIsNeverRead(t *testing.T) {
 	}
 }
 
-// TestT11To15WhoIsNobody: an empty id or secret, a confidential client's id alone, a wrong or superfluous secret, NUL or invalid UTF-8,
+// TestT11To15T101WhoIsNobody: an empty id or secret, a confidential client's id alone, a wrong or superfluous secret, NUL or invalid UTF-8,
 // wildcards, another case or Unicode form → 401, by exact comparison; the right ones → 200, members in the documented order, scope always there,
 // absent ones omitted, expires_in in whole seconds. The body of a user's tokens is held by tokensIn, for every grant.
 func TestT11To15T101WhoIsNobody(t *testing.T) {

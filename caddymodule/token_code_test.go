@@ -21,25 +21,6 @@ const (
 	maxim = "max@acme.example"
 )
 
-// TestQ142OfflineAccessThatAClientDoesNotHave: offline_access that the client may not have, beside others → left out; alone →
-// invalid_scope.
-func TestQ142OfflineAccessThatAClientDoesNotHave(t *testing.T) {
-	u := openUsers(t)
-	asks := func(scope string) request {
-		r := requestOf("pub")
-		r.scope = scope
-		return r
-	}
-	b := u.browser()
-	code := b.authorize(asks("public offline_access trusted"), ada).location().Query().Get("code")
-	if got := u.gives(asks("").exchange(code)); got.Scope != "public trusted" {
-		t.Errorf("scope %q", got.Scope)
-	}
-	for _, scope := range []string{"offline_access", "public offline_access nothing", "public\u00a0offline_access"} {
-		b.errorToClient(t, b.open(asks(scope).path()), asks(scope), "invalid_scope", "")
-	}
-}
-
 // TestT47T59T60CodeGivesTokens: a valid code → 200 with tokens of the granted scope, also beside code_challenge_method or another scope in the
 // token request, which are ignored.
 func TestT47T59T60CodeGivesTokens(t *testing.T) {

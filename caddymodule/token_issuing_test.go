@@ -18,10 +18,11 @@ import (
 
 // Which grants yield which tokens, at which paths, and what the store keeps of them.
 
-// TestT92WhoGetsARefreshToken: a code grant whose client may refresh or whose scope says so, an admin's token for a member → a refresh
-// token; password grants only where switched on; client_credentials never. Clients that may refresh by themselves are in TestT47T59T60CodeGivesTokens,
+// TestT92Q142WhoGetsARefreshToken: a code grant whose client may refresh or whose scope says so, an admin's token for a member → a refresh
+// token; password grants only where switched on; client_credentials never; offline_access that the client may not have, beside others → left out;
+// alone → invalid_scope. Clients that may refresh by themselves are in TestT47T59T60CodeGivesTokens,
 // tokens for members in TestM1M23AdminObtainsATokenForAMember.
-func TestT92WhoGetsARefreshToken(t *testing.T) {
+func TestT92Q142WhoGetsARefreshToken(t *testing.T) {
 	plain := "client plain plain-SECRET {\n\t\t\tgrants authorization_code password client_credentials\n\t\t\tscopes public trusted refresh_token offline_access\n\t\t\tredirect_uris https://plain.example/cb\n\t\t}\n\t\tclient legacy"
 	u := openUsers(t, append(passwordRefresh, "client legacy", plain)...)
 	withScope := func(id, scope string) request {
@@ -55,6 +56,14 @@ func TestT92WhoGetsARefreshToken(t *testing.T) {
 				u.t.Errorf("a refresh token: %t, want %t", got.RefreshToken != "", test.refresh)
 			}
 		})
+	}
+	pub := withScope("pub", "public offline_access trusted")
+	if got := u.gives(pub.exchange(u.code(pub, ada))); got.Scope != "public trusted" {
+		t.Errorf("scope %q", got.Scope)
+	}
+	for _, scope := range []string{"offline_access", "public offline_access nothing", "public\u00a0offline_access"} {
+		r, b := withScope("pub", scope), u.browserOf(ada)
+		b.errorToClient(t, b.open(r.path()), r, "invalid_scope", "")
 	}
 	// A refresh token that the scope asked for is usable even if the client is not registered for the grant.
 	r := withScope("plain", "public refresh_token")

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 )
 
-// TestT58RequestsThatAreRefused has the almost valid values that TestA47ToA51ErrorsGoToTheClient omits.
+// TestT58RequestsThatAreRefused has the almost valid values that TestA47ToA51T57T58ErrorsGoToTheClient omits.
 func TestT58RequestsThatAreRefused(t *testing.T) {
 	f := newFlow(t)
 	for name, edit := range map[string]func(*issuer.AuthorizationParameters){
