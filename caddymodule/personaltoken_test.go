@@ -276,9 +276,9 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 	})
 }
 
-// TestQ107ToQ110PersonalTokensEnd: such a token removed, revoked, expired, its owner disabled, removed or demoted, its scopes taken away
-// → 401 or less at once; a new password or name → goes on.
-func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
+// TestQ107ToQ111PersonalTokensEnd: such a token removed, revoked, expired, its owner disabled, removed or demoted, its scopes taken away
+// → 401 or less at once; a new password or name → goes on; used twice in a day → one write.
+func TestQ107ToQ111PersonalTokensEnd(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)
 	mustBe := func(what, token string, want int) {
@@ -295,6 +295,27 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 			}
 		}
 	}
+	t.Run("Q111 used twice in a day", func(t *testing.T) {
+		_, token := g.pat("backup")
+		used := func() string {
+			t.Helper()
+			fields := strings.Fields(strings.Split(g.ok("pat", "list", "--user", "backup"), "\n")[1])
+			return fields[len(fields)-2]
+		}
+		if used() != "never" {
+			t.Errorf("a new token was used on %s", used())
+		}
+		begun := node.Clock().UTC()
+		g.statusOf("/orders/1", token)
+		if used() != begun.Format(time.DateOnly) {
+			t.Errorf("it was used on %s", used())
+		}
+		clock.advance(24 * time.Hour) // and more than a minute: it is read again after the feed
+		g.eventually("the token passes", func() bool { status, _ := g.statusOf("/orders/1", token); return status == http.StatusOK })
+		if want := node.Clock().UTC().Format(time.DateOnly); used() != want {
+			t.Errorf("a day later it was used on %s, want %s", used(), want)
+		}
+	})
 	t.Run("Q107 removed", func(t *testing.T) {
 		id, token := g.pat("u-ada")
 		other, kept := g.pat("u-ada")
@@ -391,31 +412,6 @@ func TestQ107ToQ110PersonalTokensEnd(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestQ111LastUseIsNotedOnceADay: such a token used twice in a day → one write.
-func TestQ111LastUseIsNotedOnceADay(t *testing.T) {
-	clock := setClock(t)
-	g := startPATs(t)
-	_, token := g.pat("backup")
-	used := func() string {
-		t.Helper()
-		fields := strings.Fields(strings.Split(g.ok("pat", "list", "--user", "backup"), "\n")[1])
-		return fields[len(fields)-2]
-	}
-	if used() != "never" {
-		t.Errorf("a new token was used on %s", used())
-	}
-	begun := node.Clock().UTC()
-	g.statusOf("/orders/1", token)
-	if used() != begun.Format(time.DateOnly) {
-		t.Errorf("it was used on %s", used())
-	}
-	clock.advance(24 * time.Hour) // and more than a minute: it is read again after the feed
-	g.eventually("the token passes", func() bool { status, _ := g.statusOf("/orders/1", token); return status == http.StatusOK })
-	if want := node.Clock().UTC().Format(time.DateOnly); used() != want {
-		t.Errorf("a day later it was used on %s, want %s", used(), want)
-	}
 }
 
 // TestQ112ServiceAccountsSignInNowhere: a service account's password or sign-in → refused.

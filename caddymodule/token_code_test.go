@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
@@ -69,32 +68,6 @@ func TestT47T59T60CodeGivesTokens(t *testing.T) {
 		}
 	}
 	u.denied(with(r.exchange(""), "code", ""), missing("code"))
-}
-
-// TestT48CodeLivesForAMinute: a code after 59 s → 200; after 61 s → invalid_grant.
-func TestT48CodeLivesForAMinute(t *testing.T) {
-	now := setClock(t)
-	u := openUsers(t, "redirect_uris https://other.example/cb", "redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\tcode 10s\n\t\t\t}")
-	for name, test := range map[string]struct {
-		client string
-		age    time.Duration
-		alive  bool
-	}{
-		"young": {"conf", 59 * time.Second, true}, "old": {"conf", 61 * time.Second, false},
-		"young, with a lifetime of its client": {"other", 9 * time.Second, true},
-		"old, with a lifetime of its client":   {"other", 11 * time.Second, false},
-	} {
-		u.sub(name, func(u *userDoor) {
-			r := requestOf(test.client)
-			code := u.code(r, ada)
-			u.wait(now, test.age)
-			if test.alive {
-				u.gives(r.exchange(code))
-			} else {
-				u.denied(r.exchange(code), badGrant("code_expired"))
-			}
-		})
-	}
 }
 
 // TestT54RedirectURIIsComparedByteForByte: redirect_uri with another slash, case, port, query or encoding than at the

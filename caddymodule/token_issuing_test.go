@@ -19,9 +19,9 @@ import (
 // Which grants yield which tokens, at which paths, and what the store keeps of them.
 
 // TestT92Q142WhoGetsARefreshToken: a code grant whose client may refresh or whose scope says so, an admin's token for a member → a refresh
-// token; password grants only where switched on; client_credentials never; offline_access that the client may not have, beside others → left out;
-// alone → invalid_scope. Clients that may refresh by themselves are in TestT47T59T60CodeGivesTokens,
-// tokens for members in TestM1M23AdminObtainsATokenForAMember.
+// token; password grants only where switched on; client_credentials never; a sign-in without a client → a refresh without one, and none by a client;
+// offline_access that the client may not have, beside others → left out; alone → invalid_scope. Clients that may refresh by themselves are in
+// TestT47T59T60CodeGivesTokens, tokens for members in TestM1M23AdminObtainsATokenForAMember.
 func TestT92Q142WhoGetsARefreshToken(t *testing.T) {
 	plain := "client plain plain-SECRET {\n\t\t\tgrants authorization_code password client_credentials\n\t\t\tscopes public trusted refresh_token offline_access\n\t\t\tredirect_uris https://plain.example/cb\n\t\t}\n\t\tclient legacy"
 	u := openUsers(t, append(passwordRefresh, "client legacy", plain)...)
@@ -65,6 +65,26 @@ func TestT92Q142WhoGetsARefreshToken(t *testing.T) {
 		r, b := withScope("pub", scope), u.browserOf(ada)
 		b.errorToClient(t, b.open(r.path()), r, "invalid_scope", "")
 	}
+	u.sub("a sign-in without a client", func(u *userDoor) {
+		first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
+		second := u.gives(nobodysClient.refresh(first.RefreshToken))
+		if second.ExpiresIn != 2419200 || claims(u.t, second.AccessToken)["client_id"] != store.BuiltInClientID {
+			u.t.Errorf("expires_in %d, claims %v", second.ExpiresIn, claims(u.t, second.AccessToken))
+		}
+		for _, id := range []string{"conf", "other", "pub"} {
+			u.denied(requestOf(id).refresh(second.RefreshToken), badGrant("refresh_token_of_another_client"))
+		}
+		u.denied(with(requestOf("conf").refresh(second.RefreshToken), "client_secret", "wrong"), badClient("client_authentication_failed"))
+		u.denied(with(nobodysClient.refresh(second.RefreshToken), "client_id", store.BuiltInClientID), badClient("client_authentication_failed"))
+		u.denied(nobodysClient.refresh(u.userTokens(requestOf("conf"), ada).RefreshToken), badClient("client_credentials_missing"))
+		u.denied(nobodysClient.refresh(u.userTokens(requestOf("pub"), ada).RefreshToken), badClient("client_credentials_missing"))
+		u.denied(nobodysClient.refresh(second.RefreshToken[1:]), badClient("client_credentials_missing"))
+		u.denied(nobodysClient.refresh(""), badClient("client_credentials_missing"))
+		third := u.gives(nobodysClient.refresh(second.RefreshToken))
+		u.denied(nobodysClient.refresh(first.RefreshToken), badGrant("refresh_token_reused"))
+		u.gone(first.AccessToken, second.AccessToken, third.AccessToken)
+		u.denied(nobodysClient.refresh(third.RefreshToken), badGrant("refresh_token_revoked"))
+	})
 	// A refresh token that the scope asked for is usable even if the client is not registered for the grant.
 	r := withScope("plain", "public refresh_token")
 	u.gives(r.refresh(u.userTokens(r, ada).RefreshToken))

@@ -48,8 +48,9 @@ func (d *door) gateSays(t *testing.T, token, sentence string) {
 	d.upstream.none(t)
 }
 
-// TestT95RevocationIsAtOnce: revocation of one's own server token → 200 and dead at the gate at once, also after a reload; of another client's →
-// 403; unknown → 200; with the store down, which TestT106T20Introspection tries → 503. TestT95RevokingEitherTokenEndsTheFamily has the tokens of users.
+// TestT95RevocationIsAtOnce: revocation of one's own server token → 200 and dead at the gate at once, also after a reload; of another client's
+// → 403; unknown → 200; named in the query → 400. TestT95RevokingEitherTokenEndsTheFamily has the tokens of users and wrong credentials, and
+// TestT106T20Introspection the store that is down.
 func TestT95RevocationIsAtOnce(t *testing.T) {
 	d := openDoor(t, onDisk)
 	fresh := func() string { d.decisions(t); return d.token() }

@@ -242,26 +242,3 @@ func TestT105ScopesOfThePasswordGrant(t *testing.T) {
 	}
 	u.gives(with(requestOf("conf").asPassword(ada, peoplePassword), "scope", ""))
 }
-
-// TestT92WithoutAClient: a sign-in without a client → a refresh without one; by a client → refused.
-func TestT92WithoutAClient(t *testing.T) {
-	u := openUsers(t, passwordRefresh...)
-	first := u.gives(nobodysClient.asPassword(ada, peoplePassword))
-	second := u.gives(nobodysClient.refresh(first.RefreshToken))
-	if second.ExpiresIn != 2419200 || claims(t, second.AccessToken)["client_id"] != store.BuiltInClientID {
-		t.Errorf("expires_in %d, claims %v", second.ExpiresIn, claims(t, second.AccessToken))
-	}
-	for _, id := range []string{"conf", "other", "pub"} {
-		u.denied(requestOf(id).refresh(second.RefreshToken), badGrant("refresh_token_of_another_client"))
-	}
-	u.denied(with(requestOf("conf").refresh(second.RefreshToken), "client_secret", "wrong"), badClient("client_authentication_failed"))
-	u.denied(with(nobodysClient.refresh(second.RefreshToken), "client_id", store.BuiltInClientID), badClient("client_authentication_failed"))
-	u.denied(nobodysClient.refresh(u.userTokens(requestOf("conf"), ada).RefreshToken), badClient("client_credentials_missing"))
-	u.denied(nobodysClient.refresh(u.userTokens(requestOf("pub"), ada).RefreshToken), badClient("client_credentials_missing"))
-	u.denied(nobodysClient.refresh(second.RefreshToken[1:]), badClient("client_credentials_missing"))
-	u.denied(nobodysClient.refresh(""), badClient("client_credentials_missing"))
-	third := u.gives(nobodysClient.refresh(second.RefreshToken))
-	u.denied(nobodysClient.refresh(first.RefreshToken), badGrant("refresh_token_reused"))
-	u.gone(first.AccessToken, second.AccessToken, third.AccessToken)
-	u.denied(nobodysClient.refresh(third.RefreshToken), badGrant("refresh_token_revoked"))
-}

@@ -59,11 +59,23 @@ func TestT80RefreshGivesNewTokens(t *testing.T) {
 	u.denied(with(r.refresh("x"), "refresh_token", ""), missing("refresh_token"))
 }
 
-// TestT81RefreshTokensExpire: a refresh token idle for 30 days, or a family older than 90 → invalid_grant.
-func TestT81RefreshTokensExpire(t *testing.T) {
+// TestT48T81CodesAndRefreshTokensExpire: a code after 59 s → 200; after 61 s, a refresh token idle for 30 days, or a family older than 90 →
+// invalid_grant.
+func TestT48T81CodesAndRefreshTokensExpire(t *testing.T) {
 	now := setClock(t)
 	u := openUsers(t, "redirect_uris https://other.example/cb",
-		"redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\trefresh 5d\n\t\t\t\trefresh_idle 2d\n\t\t\t\tauthorization_code 1h\n\t\t\t}")
+		"redirect_uris https://other.example/cb\n\t\t\ttokens {\n\t\t\t\trefresh 5d\n\t\t\t\trefresh_idle 2d\n\t\t\t\tauthorization_code 1h\n\t\t\t\tcode 10s\n\t\t\t}")
+	for client, lifetime := range map[string]time.Duration{"conf": time.Minute, "other": 10 * time.Second} {
+		u.sub("a code of "+client, func(u *userDoor) {
+			r := requestOf(client)
+			young := u.code(r, ada)
+			u.wait(now, lifetime-time.Second)
+			u.gives(r.exchange(young))
+			old := u.code(r, ada)
+			u.wait(now, lifetime+time.Second)
+			u.denied(r.exchange(old), badGrant("code_expired"))
+		})
+	}
 	const day = 24 * time.Hour
 	for name, test := range map[string]struct {
 		client string
