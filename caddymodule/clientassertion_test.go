@@ -383,9 +383,7 @@ func TestQ76KeysAreCheckedWhenTheyAreRegistered(t *testing.T) {
 	check(t, os.WriteFile(file, []byte(set), 0o600))
 	s.ok("client", "add", "--id", "from-file", "--name", "From a file", "--jwks", file)
 	s.wants(t, "keys of a file", http.StatusOK, s.asserted(s.inline, "from-file", nil, nil))
-	if shown := s.ok("client", "show", "from-file"); !strings.Contains(shown, "private_key_jwt") {
-		t.Errorf("shown as %s", shown)
-	}
+	holdWords(t, "the client", s.ok("client", "show", "from-file"), "private_key_jwt")
 }
 
 func tokenClient(text string) clients.Authentication {

@@ -72,9 +72,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 	agent := d.client("/agent.json", `"client_name":"Agent","redirect_uris":["https://agent.example/callback"]`, web)
 
 	_, _, metadata := g.get("/.well-known/oauth-authorization-server", "")
-	if !strings.Contains(metadata, `"client_id_metadata_document_supported":true`) {
-		t.Errorf("the metadata are %s", metadata)
-	}
+	holdWords(t, "the metadata", metadata, `"client_id_metadata_document_supported":true`)
 	// The token endpoint does not fetch the document of a client that no user has admitted.
 	g.refused(agent.exchange("a-code"), http.StatusUnauthorized, "invalid_client")
 	if d.questions() != 0 {
@@ -99,9 +97,7 @@ func TestQ45ClientsThatDescribeThemselves(t *testing.T) {
 		t.Errorf("its document was fetched %d times", d.questions())
 	}
 	// The same user is asked again, although the client is known.
-	if p := b.open(agent.path()); !strings.Contains(p.body, `name="decision"`) {
-		t.Errorf("no consent is asked for: %d %s", p.status, p.header.Get("Location"))
-	}
+	holdWords(t, "the consent page", b.open(agent.path()).body, `name="decision"`)
 
 	for _, test := range []struct {
 		name   string
@@ -152,9 +148,7 @@ func TestQ46ConsentSaysWhoAsks(t *testing.T) {
 		if location := p.header.Get("Location"); location != "" {
 			p = b.fetch(http.MethodGet, location, "", "Accept-Language", language)
 		}
-		if !strings.Contains(p.body, `name="decision"`) {
-			t.Fatalf("no consent page: %d %s", p.status, p.body)
-		}
+		holdWords(t, "the consent page", p.body, `name="decision"`)
 		return p.body
 	}
 	claude := page(`"Claude"`, "https://agent.example/callback", "en")

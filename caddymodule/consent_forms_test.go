@@ -17,9 +17,7 @@ func (b *browser) consentFor(t *testing.T, r request) page {
 	t.Helper()
 	p := b.ask(r.with("prompt", "consent"))
 	holdPage(t, p, http.StatusOK)
-	if !strings.Contains(p.body, `name="decision"`) {
-		t.Fatalf("no consent page: %.300s", p.body)
-	}
+	holdWords(t, "the consent page", p.body, `name="decision"`)
 	return p
 }
 
@@ -280,12 +278,8 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 	t.Run("A75 another user, another client", func(t *testing.T) {
 		grace := g.browser()
 		p := grace.open(grace.signIn(grace.open(conf.path()), "grace@acme.example", peoplePassword).header.Get("Location"))
-		if !strings.Contains(p.body, `name="decision"`) {
-			t.Errorf("grace is not asked: %d", p.status)
-		}
-		if p := b.open(requestOf("other").path()); !strings.Contains(p.body, `name="decision"`) {
-			t.Errorf("other: %d", p.status)
-		}
+		holdWords(t, "grace's consent page", p.body, `name="decision"`)
+		holdWords(t, "other", b.open(requestOf("other").path()).body, `name="decision"`)
 	})
 	t.Run("A76 public clients", func(t *testing.T) {
 		for _, clientID := range []string{"pub", "nat"} {
@@ -298,9 +292,7 @@ func TestA75A76ConsentIsRemembered(t *testing.T) {
 		}
 		r := requestOf("nat")
 		r.redirectURI = "http://127.0.0.1:40000/cb"
-		if p := b.open(r.path()); !strings.Contains(p.body, `name="decision"`) || !strings.Contains(p.body, "127.0.0.1:40000") {
-			t.Errorf("a new port: %d", p.status)
-		}
+		holdWords(t, "a new port", b.open(r.path()).body, `name="decision"`, "127.0.0.1:40000")
 	})
 	t.Run("first party", func(t *testing.T) {
 		b.codeToClient(t, b.open(requestOf("first").path()), requestOf("first"))

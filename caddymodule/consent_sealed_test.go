@@ -109,9 +109,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		g.reload(peopleSite(append(onDiskPeople, `name "Confidential app"`, `name "Renamed app"`)...))
 		p = b.signIn(p, "rita@rival.example", peoplePassword)
 		p = b.open(p.header.Get("Location"))
-		if !strings.Contains(p.body, "Renamed app") {
-			t.Errorf("the consent page: %.300s", p.body)
-		}
+		holdWords(t, "the consent page", p.body, "Renamed app")
 		b.codeToClient(t, b.decide(p, "allow"), conf)
 	})
 	t.Run("over a reload that takes the redirect URI away", func(t *testing.T) {

@@ -336,9 +336,7 @@ func TestQ157Q162WhatEndsAnExchangedToken(t *testing.T) {
 			} {
 				s.secrets[id+who] = printed(t, s.ok(append([]string{"client", "add", "--id", id + who, "--name", id}, flags...)...), "client_secret")
 			}
-			if shown := s.ok("client", "show", "one-"+who); !strings.Contains(shown, "https://stock.internal from "+s.url+" scopes read") {
-				t.Errorf("the rule is shown as\n%s", shown)
-			}
+			holdWords(t, "the rule", s.ok("client", "show", "one-"+who), "https://stock.internal from "+s.url+" scopes read")
 			s.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-`+who+`","email":"`+who+`@acme.example","password_hash":"`+peopleHash()+`"}`)
 			first := s.obtain(url.Values{
 				"grant_type": {"password"}, "client_id": {"app-" + who}, "client_secret": {s.secrets["app-"+who]}, "scope": {"read"}, "email": {who + "@acme.example"}, "password": {peoplePassword},
@@ -380,9 +378,7 @@ func TestQ157Q162WhatEndsAnExchangedToken(t *testing.T) {
 	for rule, says := range map[string]string{
 		`{"audiences":[]}`: "needs an audience", `{"audiences":["a b"]}`: "without spaces", `{"audiences":["` + s.url + `/"]}`: "our issuer's own audience", `{"audiences":["a"],"scopes":["nothing"]}`: "nothing",
 	} {
-		if answer := s.must(http.StatusBadRequest, "PATCH", "/oauth/clients/trader", `{"may_exchange":[`+rule+`]}`); !strings.Contains(answer, says) {
-			t.Errorf("%s: %s", rule, answer)
-		}
+		holdWords(t, "the answer", s.must(http.StatusBadRequest, "PATCH", "/oauth/clients/trader", `{"may_exchange":[`+rule+`]}`), says)
 	}
 }
 
@@ -409,9 +405,7 @@ func TestQ155Q160AnExchangedTokenAtTheIssuer(t *testing.T) {
 	first := s.signIn("read trusted")
 	second := s.exchanged("orders", first.AccessToken, "https://stock.internal")
 	asks := func(client, token string) string { return s.introspected(client, s.secretOf(client), token) }
-	if body := asks("orders", second); !strings.Contains(body, `"active":true`) || !strings.Contains(body, `"act":{"sub":"orders","client_id":"orders"}`) || !strings.Contains(body, `"aud":"https://stock.internal"`) {
-		t.Errorf("its client is told %s", body)
-	}
+	holdWords(t, "to its client", asks("orders", second), `"active":true`, `"act":{"sub":"orders","client_id":"orders"}`, `"aud":"https://stock.internal"`)
 	for _, client := range []string{"portal", "stock"} {
 		if body := asks(client, second); body != `{"active":false}` {
 			t.Errorf("%s is told %s", client, body)

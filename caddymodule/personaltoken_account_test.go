@@ -366,9 +366,7 @@ func TestQ190OnlyAfterAFreshSignIn(t *testing.T) {
 	p = b.change("make", "sign_in")
 	asks(p)
 	p = b.open(p.header.Get("Location"))
-	if !strings.Contains(p.body, "To be sure that it is you") {
-		t.Errorf("the sign-in page says %s", p.body)
-	}
+	holdWords(t, "the sign-in page", p.body, "To be sure that it is you")
 	p = b.signIn(p, "eve@acme.example", peoplePassword)
 	if at := p.header.Get("Location"); at != "/oauth/account#tokens" {
 		t.Errorf("after it the browser goes to %q", at)

@@ -170,9 +170,7 @@ func TestQ51Registrations(t *testing.T) {
 	r = secret.request(uri)
 	for range 2 {
 		p := b.open(r.path())
-		if !strings.Contains(p.body, "that nobody here has registered") || !strings.Contains(p.body, "<strong><bdi>agent.example</bdi></strong>") {
-			t.Fatalf("the consent page is %d %s", p.status, p.body)
-		}
+		holdWords(t, "the consent page", p.body, "that nobody here has registered", "<strong><bdi>agent.example</bdi></strong>")
 		b.codeToClient(t, b.decide(p, "allow"), r)
 	}
 
@@ -385,9 +383,7 @@ func TestQ55UnusedClients(t *testing.T) {
 	if g.alive(tokens.AccessToken) {
 		t.Error("the token of a client that was removed is taken")
 	}
-	if out := g.ok("client", "list"); !strings.Contains(out, "operators") || !strings.Contains(out, "agent.json") || !strings.Contains(out, disabled.ID) {
-		t.Errorf("left are %s", out)
-	}
+	holdWords(t, "the list", g.ok("client", "list"), "operators", "agent.json", disabled.ID)
 }
 
 // TestQ56NoRegistration: `registration` taken out → 404, clients that registered go on with the scopes of now.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,9 +49,7 @@ func holdThrottled(t *testing.T, p page) {
 	if seconds, err := strconv.Atoi(p.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 60 {
 		t.Errorf("Retry-After %q", p.header.Get("Retry-After"))
 	}
-	if !strings.Contains(p.body, "too many attempts") || !strings.Contains(p.body, `name="password"`) {
-		t.Errorf("the page: %.300s", p.body)
-	}
+	holdWords(t, "the page", p.body, "too many attempts", `name="password"`)
 }
 
 // TestT72A80OneCountForPageAndGrant: guesses on the sign-in page and by the password grant → one count, then a 429 page.
