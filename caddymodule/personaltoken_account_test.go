@@ -83,10 +83,10 @@ func (b *browser) makes(t *testing.T, name string, scopes ...string) (id, token 
 // recentSignIn is how long after a sign-in a user can create tokens.
 const recentSignIn = 15 * time.Minute
 
-var tokenText = regexp.MustCompile(`gh_pat_[0-9A-Za-z]{36}`)
-
 // shownToken returns the token on a page, or "".
-func shownToken(p page) string { return tokenText.FindString(p.body) }
+func shownToken(p page) string {
+	return regexp.MustCompile(`gh_pat_[0-9A-Za-z]{36}`).FindString(p.body)
+}
 
 // tokensOf returns the number of a user's tokens, as operators see it.
 func (g *gatehouse) tokensOf(user string) int {

@@ -66,11 +66,8 @@ func (d *door) sends(t *testing.T, request string, least int) (answers []answer,
 	return answers, closed
 }
 
-// crlf converts line ends to CR LF.
-func crlf(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
-
 func (d *door) head(more string) string {
-	return crlf("POST /oauth/token HTTP/1.1\nHost: " + d.addr + "\n" + more)
+	return strings.ReplaceAll("POST /oauth/token HTTP/1.1\nHost: "+d.addr+"\n"+more, "\n", "\r\n")
 }
 
 // TestT36BodiesAreBounded: a body over 64 KiB, a Content-Length of 10 GB, an endless chunked body → 413 and a closed connection, without

@@ -317,8 +317,3 @@ func pointsInto(document, pointer string) bool {
 	}
 	return pointer == "" || strings.HasPrefix(pointer, "/")
 }
-
-var (
-	malformedDocument = bodyRefusal(400, "invalid_json", "-")
-	bodyTooLarge      = plainRefusal(413, "invalid_request", "body_too_large")
-)

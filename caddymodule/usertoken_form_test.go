@@ -77,15 +77,15 @@ func TestM2M3M4M6M30M31M34M37EveryErrorIsADocument(t *testing.T) {
 		{"no admin", member, mintRequest{id: "u", body: "{", headers: wrongMedia}, adminRequired},
 		{"media type", d.admin, mintRequest{id: "u", body: "{", headers: wrongMedia}, plainRefusal(415, "unsupported_media_type", "")},
 		{"accept", d.admin, mintRequest{id: "u", body: "{", headers: wrongAccept}, plainRefusal(406, "not_acceptable", "")},
-		{"too large", d.admin, mintRequest{id: "u", body: strings.Repeat("{", 20_000)}, bodyTooLarge},
-		{"JSON", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: "{"}, malformedDocument},
+		{"too large", d.admin, mintRequest{id: "u", body: strings.Repeat("{", 20_000)}, plainRefusal(413, "invalid_request", "body_too_large")},
+		{"JSON", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: "{"}, bodyRefusal(400, "invalid_json", "-")},
 		{"member", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: `{"data":{}}`}, bodyRefusal(400, "missing_member", "/data")},
 		{"type", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: `{"data":{"id":"u","type":"x"}}`}, bodyRefusal(409, "type_conflict", "/data/type")},
 		{"path", d.admin, mintRequest{path: mintPath + "x/y" + mintPathEnd, body: reference("u")}, plainRefusal(404, "user_not_found", "path_unknown")},
 		{"id", d.admin, mintRequest{id: "u-off", body: reference("u")}, bodyRefusal(409, "id_conflict", "/data/id")},
 		{"unknown", d.admin, mintRequest{id: "u"}, userNotFound},
 		{"role", d.admin, mintRequest{id: "u-max"}, roleNotAllowed},
-		{"inactive", d.admin, mintRequest{id: "u-off"}, userInactive},
+		{"inactive", d.admin, mintRequest{id: "u-off"}, plainRefusal(422, "user_inactive", "target_inactive")},
 	} {
 		d.sub(step.name, func(d *adminDoor) { d.refused(step.token, step.r, step.want) })
 	}

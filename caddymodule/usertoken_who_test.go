@@ -13,7 +13,6 @@ var (
 	adminRequired  = plainRefusal(403, "admin_required", "caller_is_no_admin")
 	userNotFound   = plainRefusal(404, "user_not_found", "target_unknown")
 	roleNotAllowed = plainRefusal(403, "target_role_not_allowed", "target_role")
-	userInactive   = plainRefusal(422, "user_inactive", "target_inactive")
 	invalidToken   = tokenRefusal(401, "invalid_token", invalidTokenChallenge)
 	revokedToken   = tokenRefusal(401, "invalid_token", `, error="invalid_token", error_description="The access token was revoked"`)
 )
