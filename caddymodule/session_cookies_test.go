@@ -200,7 +200,7 @@ func TestA74PlainHTTPIsForLoopback(t *testing.T) {
 }
 
 // TestA84A87NothingIsKeptOfVisitors: authorization requests without a sign-in → no row in the store; session ids are
-// random. For users who sign in, TestT94A87NoCredentialIsStored checks that the store holds nothing that a thief
+// random. For users who sign in, TestT22T94A87NoCredentialIsStored checks that the store holds nothing that a thief
 // could present.
 func TestA84A87NothingIsKeptOfVisitors(t *testing.T) {
 	g := startPeople(t, "store memory", "store sqlite DIR/x.db")

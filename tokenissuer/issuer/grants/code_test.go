@@ -20,8 +20,7 @@ func TestT62ACodeDoesNotComeBackWithItsClient(t *testing.T) {
 	tokentest.WantCode(t, err, oauth.InvalidGrant)
 }
 
-// TestT103VerifiersThatAreGuessedBesideEachOther: concurrent wrong verifiers are counted like the sequential ones of
-// TestT103WrongVerifiersAreCounted.
+// TestT103VerifiersThatAreGuessedBesideEachOther: 16 wrong verifiers of one code at once → each counts, and the right one comes too late.
 func TestT103VerifiersThatAreGuessedBesideEachOther(t *testing.T) {
 	f := newFlow(t)
 	code := f.code("conf", parameters(""))
