@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gatehouse-auth/gatehouse/caddymodule/configuration"
 )
 
 // TestA70A71SessionsBeginAndEndOnTheServer: a session cookie set before sign-in → a new session; a cookie replayed after sign-out or a
@@ -25,42 +23,29 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 	}
 	t.Run("A70 a cookie that an attacker has set", func(t *testing.T) {
 		attacker := g.consented("max@acme.example")
-		planted := attacker.cookie("session")
+		planted, token := attacker.cookie("session"), attacker.cookie("accessToken")
 		now.advance(time.Second) // a sign-in of the same instant would satisfy the request
-		for name, value := range map[string]string{"the attacker's own": planted, "made up": strings.Repeat("a", len(planted)), "empty": "", "short": "1"} {
+		for name, value := range map[string]string{"the attacker's own": planted, "made up": strings.Repeat("a", len(planted)), "empty": ""} {
 			victim := carrying(value)
-			p := victim.signIn(victim.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
-			if p.status != http.StatusSeeOther {
-				t.Fatalf("%s: %d", name, p.status)
-			}
-			fresh := victim.cookie("session")
-			if fresh == value || !strings.Contains(victim.open("/oauth/account").body, "ada@acme.example") {
+			victim.signIn(victim.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
+			if victim.cookie("session") == value || !strings.Contains(victim.open("/oauth/account").body, "ada@acme.example") {
 				t.Errorf("%s: the session was not made anew", name)
 			}
-			if name == "the attacker's own" && carrying(planted).isSignedIn() {
-				t.Error("the planted session lives on")
-			}
 		}
-	})
-	t.Run("a second sign-in ends the session before", func(t *testing.T) {
-		b := g.consented("ada@acme.example")
-		now.advance(time.Second)
-		before, token := b.cookie("session"), b.cookie("accessToken")
-		if !g.alive(token) {
-			t.Fatal("the session's token does not pass")
-		}
-		b.signIn(b.ask(requestOf("conf").with("prompt", "login")), "ada@acme.example", peoplePassword)
-		if carrying(before).isSignedIn() || g.alive(token) {
-			t.Error("the session before lives on")
-		}
-		if !b.isSignedIn() || !g.alive(b.cookie("accessToken")) {
-			t.Error("the new one does not")
+		if carrying(planted).isSignedIn() || g.alive(token) {
+			t.Error("the planted session lives on")
 		}
 	})
 	t.Run("A71 after signing out", func(t *testing.T) {
 		b, elsewhere := g.consented("ada@acme.example"), g.consented("ada@acme.example")
 		session, token := b.cookie("session"), b.cookie("accessToken")
 		page := b.consentFor(t, requestOf("conf"))
+		_, fields := formIn(t, b.open("/oauth/logout"))
+		holdForbidden(t, b.post("/oauth/logout", fields, "Origin", "https://evil.tld"))
+		holdForbidden(t, b.send("/oauth/logout", url.Values{}))
+		if !b.isSignedIn() || !g.alive(token) {
+			t.Error("signed out by a form that is not ours")
+		}
 		b.signOut()
 		if b.cookie("session") != "" || b.cookie("accessToken") != "" {
 			t.Error("the browser keeps its cookies")
@@ -94,22 +79,6 @@ func TestA70A71SessionsBeginAndEndOnTheServer(t *testing.T) {
 		if idle.isSignedIn() {
 			t.Error("7 days idle and still there")
 		}
-		idle.errorToClient(t, idle.ask(requestOf("conf").with("prompt", "none")), requestOf("conf"), "login_required", "")
-	})
-	t.Run("signing out is a form of ours", func(t *testing.T) {
-		b := g.consented("ada@acme.example")
-		for _, origin := range origins {
-			_, fields := formIn(t, b.open("/oauth/logout"))
-			if origin.ours {
-				continue
-			}
-			holdForbidden(t, b.post("/oauth/logout", fields, g.filled(origin.headers)...))
-		}
-		holdForbidden(t, b.send("/oauth/logout", url.Values{}))
-		b.open("/oauth/logout?x=1")
-		if !b.isSignedIn() {
-			t.Error("signed out")
-		}
 	})
 }
 
@@ -118,84 +87,43 @@ func TestA73CookiesThatAreNone(t *testing.T) {
 	g := startPeople(t)
 	b := g.consented("ada@acme.example")
 	session, token := b.cookie("session"), b.cookie("accessToken")
-	refresh := g.userTokens(requestOf("conf"), "ada@acme.example").RefreshToken
-	code := b.codeToClient(t, b.open(requestOf("conf").path()), requestOf("conf"))
-	get := func(cookie string) int {
-		status, header, body := g.do(http.MethodGet, "/oauth/account", "", "Cookie", cookie)
-		if status == http.StatusOK && !strings.Contains(body, "ada@acme.example") || status >= 500 {
-			t.Errorf("%d %v", status, header)
-		}
-		return status
-	}
-	for name, cookie := range map[string]string{
-		"ours": "session=" + session, "among others": "a=b; session=" + session + "; c=d", "quoted": `session="` + session + `"`,
-		"ours first": "session=" + session + "; session=evil", "ours last": "session=evil; session=" + session, "empty one beside": "session=; session=" + session,
-		"beside a longer name": "xsession=evil; session=" + session + "; sessionx=evil; Session=evil",
-	} {
-		if got := get(cookie); got != http.StatusOK {
-			t.Errorf("%s: %d", name, got)
-		}
-	}
+	tokens := g.userTokens(requestOf("conf"), "ada@acme.example")
 	flipped := []byte(session)
 	flipped[len(flipped)-1] ^= 1
-	for name, cookie := range map[string]string{
-		"twice": "session=" + session + "; session=" + session, "8 KiB": "session=" + strings.Repeat("a", 8<<10), "8 KiB behind": "session=" + session + strings.Repeat("a", 8<<10),
-		"garbage": "session=\xff\xfe", "no value": "session", "nothing": "=; =;;; ;", "cut": "session=" + session[:len(session)-1], "longer": "session=" + session + "a",
-		"a letter changed": "session=" + string(flipped), "other case": "session=" + strings.ToUpper(session), "its id alone": "session=" + session[:22], "encoded": "session=%" + fmt.Sprintf("%x", session[0]) + session[1:],
-		"the token": "session=" + token, "a refresh token": "session=" + refresh, "a code": "session=" + code, "the browser's": "session=" + b.cookie("gatehouse_browser"),
-		"the token's cookie alone": "accessToken=" + token, "the https name": "__Host-session=" + session, "SQL": "session=' OR 1=1--", "a path": "$Version=1; session=" + session[1:] + "; $Path=/",
+	for status, cookies := range map[int][]string{
+		http.StatusOK: {
+			"session=" + session, "a=b; session=" + session + "; c=d", `session="` + session + `"`, "session=" + session + "; session=evil", "session=evil; session=" + session,
+			"session=; session=" + session, "xsession=evil; session=" + session + "; sessionx=evil; Session=evil",
+		},
+		http.StatusSeeOther: {
+			"session=" + session + "; session=" + session, "session=" + strings.Repeat("a", 8<<10), "session=" + session + strings.Repeat("a", 8<<10), "session=\xff\xfe", "session", "=; =;;; ;",
+			"session=" + session[:len(session)-1], "session=" + session + "a", "session=" + string(flipped), "session=" + strings.ToUpper(session), "session=" + session[:22],
+			"session=%" + fmt.Sprintf("%x", session[0]) + session[1:], "session=" + token, "session=" + tokens.RefreshToken, "session=" + b.cookie("gatehouse_browser"),
+			"accessToken=" + token, "__Host-session=" + session, "session=' OR 1=1--", "$Version=1; session=" + session[1:] + "; $Path=/",
+		},
 	} {
-		if got := get(cookie); got != http.StatusSeeOther {
-			t.Errorf("%s: %d", name, got)
-		}
-	}
-	t.Run("two lines", func(t *testing.T) {
-		status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session="+session, "Cookie", "session=evil")
-		if status != http.StatusOK {
-			t.Errorf("%d", status)
-		}
-	})
-	t.Run("too much for the server", func(t *testing.T) {
-		g.headTooLarge(t, "GET /oauth/account HTTP/1.1\r\nHost: "+g.addr+"\r\nCookie: session="+strings.Repeat("a", 32<<10)+"\r\n\r\n")
-	})
-	t.Run("the browser's own cookie", func(t *testing.T) {
-		// A second, planted cookie drops the pending request and opens no other.
-		c := g.browser()
-		_, fields := formIn(t, c.open(requestOf("conf").path()))
-		own := c.cookie("gatehouse_browser")
-		for name, cookie := range map[string]string{
-			"twice": "gatehouse_browser=" + own + "; gatehouse_browser=evil", "long": "gatehouse_browser=" + strings.Repeat("a", 5000), "short": "gatehouse_browser=a", "none": "x=y",
-			"another": "gatehouse_browser=" + strings.Repeat("a", len(own)),
-		} {
-			status, _, _ := g.do(http.MethodGet, "/oauth/login?pending="+url.QueryEscape(fields.Get("pending")), "", "Cookie", cookie)
-			if status != http.StatusBadRequest {
-				t.Errorf("%s: %d", name, status)
+		for _, cookie := range cookies {
+			got, _, body := g.do(http.MethodGet, "/oauth/account", "", "Cookie", cookie)
+			if got != status || strings.Contains(body, "ada@acme.example") != (status == http.StatusOK) {
+				t.Errorf("%.200s: %d", cookie, got)
 			}
 		}
-	})
+	}
+	if status, _, _ := g.do(http.MethodGet, "/oauth/account", "", "Cookie", "session="+session, "Cookie", "session=evil"); status != http.StatusOK {
+		t.Errorf("two lines: %d", status)
+	}
+	g.headTooLarge(t, "GET /oauth/account HTTP/1.1\r\nHost: "+g.addr+"\r\nCookie: session="+strings.Repeat("a", 32<<10)+"\r\n\r\n")
+	// A second, planted cookie of the browser drops the pending request and opens no other.
+	c := g.browser()
+	_, fields := formIn(t, c.open(requestOf("conf").path()))
+	own := c.cookie("gatehouse_browser")
+	for _, cookie := range []string{"gatehouse_browser=" + own + "; gatehouse_browser=evil", "gatehouse_browser=" + strings.Repeat("a", 5000), "x=y", "gatehouse_browser=" + strings.Repeat("a", len(own))} {
+		if status, _, _ := g.do(http.MethodGet, "/oauth/login?pending="+url.QueryEscape(fields.Get("pending")), "", "Cookie", cookie); status != http.StatusBadRequest {
+			t.Errorf("%.200s: %d", cookie, status)
+		}
+	}
 	if !b.isSignedIn() {
 		t.Error("the real one is signed out")
-	}
-}
-
-// TestA74PlainHTTPIsForLoopback: an issuer with plain http off loopback → refused at start.
-func TestA74PlainHTTPIsForLoopback(t *testing.T) {
-	g := startPeople(t)
-	for _, issuer := range []string{
-		"http://api.example.com", "http://10.0.0.1", "http://192.168.1.1:8080", "http://0.0.0.0", "http://localhost.evil.tld", "http://127.0.0.1.evil.tld", "http://[::]",
-		"http://[fe80::1]", "http://localhost@evil.tld", "HTTP://api.example.com", "ftp://127.0.0.1", "http://",
-	} {
-		if err := g.tryReload(strings.ReplaceAll(strings.Replace(peopleBlock, "issuer http://ADDR", "issuer "+issuer, 1), "HASH", peopleHash())); err == nil {
-			t.Errorf("%s is accepted", issuer)
-		}
-	}
-	if status, _, _ := g.get("/oauth/login", ""); status != http.StatusOK {
-		t.Errorf("the configuration before: %d", status)
-	}
-	for _, issuer := range []string{"http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "https://api.example.com"} {
-		if _, err := (&configuration.Block{Issuer: issuer}).Read(); err != nil {
-			t.Errorf("%s: %v", issuer, err)
-		}
 	}
 }
 

@@ -26,6 +26,19 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
+// TestA74PlainHTTPIsForLoopback: an issuer with plain http off loopback → refused at start.
+func TestA74PlainHTTPIsForLoopback(t *testing.T) {
+	for issuer, want := range map[string]bool{
+		"http://api.example.com": false, "http://10.0.0.1": false, "http://192.168.1.1:8080": false, "http://0.0.0.0": false, "http://localhost.evil.tld": false,
+		"http://127.0.0.1.evil.tld": false, "http://[::]": false, "http://[fe80::1]": false, "http://localhost@evil.tld": false, "HTTP://api.example.com": false,
+		"ftp://127.0.0.1": false, "http://": false, "http://localhost:1": true, "http://127.0.0.1:1": true, "http://[::1]:1": true, "https://api.example.com": true,
+	} {
+		if _, err := (&Block{Issuer: issuer}).Read(); (err == nil) != want {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+}
+
 // TestUnknownOptionsListTheKnownOnes checks that the error for an unknown option lists the known ones in every block. Other errors must not
 // list them.
 func TestUnknownOptionsListTheKnownOnes(t *testing.T) {
