@@ -79,29 +79,20 @@ func storeDump(t *testing.T, g *gatehouse) string {
 	return dump.String()
 }
 
-// TestT68OneIDForAClientOrAUser: a client id equal to a user id, whichever comes first → the second is refused; a token with `sub` equal
-// to client_id is a server token.
+// TestT68OneIDForAClientOrAUser: a client id equal to a user id, whichever comes first → the second is refused, also by the next configuration.
+// Package grants has the declared, the removed and the issuer's own.
 func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }
-	user := func(id string) string {
-		return fmt.Sprintf(`{"id":%q,"email":"%s@acme.example","organisation":"acme"}`, id, id)
+	user := func(id string) string { return fmt.Sprintf(`{"id":%q,"email":"%s@acme.example"}`, id, id) }
+	g.must(http.StatusCreated, "POST", "/oauth/clients", client("admin"))
+	g.must(http.StatusCreated, "POST", "/oauth/users", user("member"))
+	for _, id := range []string{"admin", "conf", "gatehouse"} {
+		g.must(http.StatusConflict, "POST", "/oauth/users", user(id))
 	}
-	for _, ids := range [][2]string{{"one", "two"}, {"admin", "member"}} {
-		g.must(http.StatusCreated, "POST", "/oauth/clients", client(ids[0]))
-		g.must(http.StatusConflict, "POST", "/oauth/users", user(ids[0]))
-		g.must(http.StatusCreated, "POST", "/oauth/users", user(ids[1]))
-		g.must(http.StatusConflict, "POST", "/oauth/clients", client(ids[1]))
+	for _, id := range []string{"member", "u-ada", "gatehouse"} {
+		g.must(http.StatusConflict, "POST", "/oauth/clients", client(id))
 	}
-	g.must(http.StatusConflict, "POST", "/oauth/users", user("conf"))
-	g.must(http.StatusConflict, "POST", "/oauth/clients", client("u-ada"))
-	g.must(http.StatusNoContent, "DELETE", "/oauth/clients/one", ``) // the id of a removed client stays reserved
-	g.must(http.StatusNoContent, "DELETE", "/oauth/users/two", ``)
-	g.must(http.StatusConflict, "POST", "/oauth/users", user("one"))
-	g.must(http.StatusConflict, "POST", "/oauth/clients", client("two"))
-	g.must(http.StatusConflict, "POST", "/oauth/users", user("gatehouse"))
-	g.must(http.StatusConflict, "POST", "/oauth/clients", client("gatehouse"))
-
 	app := g.app()
 	for declared, want := range map[string]string{
 		strings.Replace(staffed, "user u-ada", "user admin", 1):     `user "admin": a client in the store has this id`,
@@ -120,8 +111,7 @@ func TestT68OneIDForAClientOrAUser(t *testing.T) {
 func TestG99MintForAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-ada","scope":"public trusted","lifetime":"15m"}`)
-	token := member(t, minted, "access_token")
-	if g.gate(token) != http.StatusOK {
+	if g.gate(member(t, minted, "access_token")) != http.StatusOK {
 		t.Fatalf("the gate refuses %s", minted)
 	}
 	seen := g.upstream.one(t)
@@ -130,12 +120,7 @@ func TestG99MintForAUser(t *testing.T) {
 			t.Errorf("%s: %q, want %s", name, got, want)
 		}
 	}
-	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
-	bob := member(t, g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf","user":"u-bob"}`), "access_token")
-	g.must(http.StatusNoContent, "POST", "/oauth/users/u-bob/disable", `{}`)
-	if g.gate(bob) != http.StatusUnauthorized {
-		t.Error("a disabled user's token is accepted")
-	}
+	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme"}`)
 	for body, want := range map[string]string{
 		`{"client":"conf","user":""}`:                            `there is no user ""`,
 		`{"client":"conf","user":"nobody"}`:                      `there is no user "nobody"`,
@@ -144,12 +129,9 @@ func TestG99MintForAUser(t *testing.T) {
 		`{"client":"conf","user":"u-ada","lifetime":"36d"}`:      "a token can live from 1s to 35d",
 		`{"client":"conf","user":"u-ada","organisation":"acme"}`: "organisation",
 	} {
-		if answer := g.must(http.StatusBadRequest, "POST", "/oauth/tokens", body); !strings.Contains(answer, want) && !strings.Contains(member(t, answer, "error"), want) {
+		if answer := g.must(http.StatusBadRequest, "POST", "/oauth/tokens", body); !strings.Contains(member(t, answer, "error"), want) {
 			t.Errorf("%s: %s, want %s", body, answer, want)
 		}
-	}
-	if answer := g.must(http.StatusNotFound, "POST", "/oauth/tokens", `{"client":"nobody","user":"u-ada"}`); answer != `{"error":"there is no such client"}` {
-		t.Error(answer)
 	}
 }
 

@@ -267,22 +267,6 @@ func listenable(addr string) error {
 	return listener.Close()
 }
 
-func TestGateOnlyIsValid(t *testing.T) {
-	emptyHome(t)
-	for name, caddyfile := range map[string]string{
-		"two issuers on a route": "{\nadmin off\noauth {\n" + introspecting("corp") + "trust other https://o.example/realms/x {\naudience a b\nalgorithms EdDSA\ntyp at+jwt JWT none\njwks_uri https://keys.example/o\nmax_stale 1h\n}\n}\n}\n" +
-			"http://127.0.0.1:18999 {\nprotect {\nissuer corp other\naudience c\nrequire /x/* scope any.thing\n}\nrespond 204\n}\n",
-		"beside our own": "{\nadmin off\noauth {\nissuer https://a.example\n" + introspecting("corp") + "}\n}\n" +
-			"http://127.0.0.1:18999 {\nprotect {\nissuer corp self\ntoken_from cookie accessToken\n}\nrespond 204\n}\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := validate(t, caddyfile); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // TestP91AnOrganisationThatNobodyHas checks that loading fails if neither the configuration nor the store has the organisation.
 func TestP91AnOrganisationThatNobodyHas(t *testing.T) {
 	const site = "{\n\tadmin ADMIN\n\toauth {\n\t\tissuer http://ADDR\n\t\tORG\n\t}\n}\nhttp://ADDR {\n\toauth_server\n}\n"

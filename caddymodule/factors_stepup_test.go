@@ -179,11 +179,19 @@ func TestW27ProgramsAreToldWhichClassIsNeeded(t *testing.T) {
 	}
 }
 
-// TestW28AClientAsksForTwoFactors: acr_values=2, or an essential acr claim of 2, in a session of one factor → the code only, and acr 2;
+// TestW28W34AClientAsksForTwoFactors: acr_values=2, or an essential acr claim of 2, in a session of one factor → the code only, and acr 2;
 // acr_values or claims that accept class 1 too, unknown classes, and a session of two factors → not asked; prompt=none → login_required.
-func TestW28AClientAsksForTwoFactors(t *testing.T) {
+// The metadata of an issuer with `totp` name the classes 1 and 2; after a reload without it, 1 only.
+func TestW28W34AClientAsksForTwoFactors(t *testing.T) {
 	s := startFactors(t, "")
 	usual := openIDRequestOf("conf", "openid")
+	named := func(want string) {
+		t.Helper()
+		if _, _, body := s.get("/.well-known/openid-configuration", ""); !strings.Contains(body, `"acr_values_supported":`+want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	named(`["1","2"]`)
 	olds := make(map[string]*browser)
 	essential := func(values string) []string {
 		return []string{"claims", `{"id_token":{"acr":{"essential":true,"values":[` + values + `]}}}`}
@@ -233,24 +241,10 @@ func TestW28AClientAsksForTwoFactors(t *testing.T) {
 	r := openIDRequestOf("conf", "openid", "acr_values", "2")
 	asksFor(t, fresh.follow(fresh.signIn(fresh.open(r.path()), "max@acme.example", peoplePassword)), "enrolment")
 	s.reload(openIDSite())
+	named(`["1"]`)
 	b := s.inBrowser("grace@acme.example")
 	_, told := s.identity(t, b.redeem(t, b.authorize(r, ""), r).IDToken)
 	if told["acr"] != "1" {
 		t.Errorf("without totp: acr %v", told["acr"])
 	}
-}
-
-// TestW34TheMetadataNamesTheClasses: the documents of an issuer with `totp` → the classes 1 and 2; after a reload without it → 1 only.
-func TestW34TheMetadataNamesTheClasses(t *testing.T) {
-	s := startFactors(t, "")
-	hold := func(want string) {
-		t.Helper()
-		_, _, body := s.get("/.well-known/openid-configuration", "")
-		if !strings.Contains(body, `"acr_values_supported":`+want) {
-			t.Errorf("no %s in %s", want, body)
-		}
-	}
-	hold(`["1","2"]`)
-	s.reload(openIDSite())
-	hold(`["1"]`)
 }

@@ -7,55 +7,47 @@ import (
 	"time"
 )
 
-// TestW40TwoTabsSignInAtOnce: two tabs wait for a code, each inside a request of a client, and one goes on → the other goes on as well, without
-// the password.
-func TestW40TwoTabsSignInAtOnce(t *testing.T) {
-	s := startFactors(t, "")
-	_, ada := s.owner(t, "ada@acme.example")
-	b, r := s.browser(), openIDRequestOf("conf", "openid")
-	waiting := func() page {
-		return asksFor(t, b.follow(b.signIn(b.open(r.path()), "ada@acme.example", peoplePassword)), "code")
-	}
-	first, second := waiting(), waiting()
-	b.redeem(t, b.decided(b.follow(b.types(second, s.code(ada)))), r)
-	b.redeem(t, b.decided(b.follow(b.types(first, s.code(ada)))), r)
-}
-
-// decided allows the access that a page asks for. It returns any other page as it is.
-func (b *browser) decided(p page) page {
-	if p.status == http.StatusOK {
-		return b.decide(p, "allow")
-	}
-	return p
-}
-
-// TestW41TwoTabsStepUpAtOnce: two tabs of one session wait for a code, and one goes on → the other goes on without any further question.
-func TestW41TwoTabsStepUpAtOnce(t *testing.T) {
+// TestW40W41W42W44TabsAndLostAnswers: two tabs wait for a code, each inside a request of a client, or each in one session, and one goes on → the other
+// goes on as well, without any further question. The answer to a code is lost with its cookies, and the form is sent again with the next code →
+// the sign-in begins again and the request of the client is not lost. A consent page for acr 2 is open while the session is replaced by one of
+// one factor → a factor is asked for, and no code is granted.
+func TestW40W41W42W44TabsAndLostAnswers(t *testing.T) {
 	s := startFactors(t, "")
 	usual, two := openIDRequestOf("conf", "openid"), openIDRequestOf("conf", "openid", "acr_values", "2")
-	b := s.inBrowser("ada@acme.example")
-	b.redeem(t, b.authorize(usual, ""), usual) // consent is given
+	one := s.inBrowser("ada@acme.example")
+	one.redeem(t, one.authorize(usual, ""), usual) // consent is given
 	_, ada := s.owner(t, "ada@acme.example")
-	first, second := asksFor(t, b.follow(b.open(two.path())), "code"), asksFor(t, b.follow(b.open(two.path())), "code")
-	b.redeem(t, b.follow(b.types(second, s.code(ada))), two)
-	b.redeem(t, b.follow(b.types(first, s.code(ada))), two)
-}
+	b := s.browser()
+	for _, tab := range []struct {
+		b    *browser
+		r    request
+		asks func() page
+	}{
+		{b, usual, func() page { return b.signIn(b.open(usual.path()), "ada@acme.example", peoplePassword) }},
+		{one, two, func() page { return one.open(two.path()) }},
+	} {
+		first, second := asksFor(t, tab.b.follow(tab.asks()), "code"), asksFor(t, tab.b.follow(tab.asks()), "code")
+		tab.b.redeem(t, tab.b.follow(tab.b.types(second, s.code(ada))), tab.r)
+		tab.b.redeem(t, tab.b.follow(tab.b.types(first, s.code(ada))), tab.r)
+	}
 
-// TestW42ALostAnswerToTheCode: the answer to the code is lost with its cookies, and the form is sent again with the next code → the sign-in
-// begins again and the request of the client is not lost.
-func TestW42ALostAnswerToTheCode(t *testing.T) {
-	s := startFactors(t, "")
-	_, ada := s.owner(t, "ada@acme.example")
-	b, r := s.browser(), openIDRequestOf("conf", "openid")
-	p := asksFor(t, b.follow(b.signIn(b.open(r.path()), "ada@acme.example", peoplePassword)), "code")
+	_, ben := s.owner(t, "ben@acme.example")
+	b = s.browser()
+	p := asksFor(t, b.follow(b.signIn(b.open(usual.path()), "ben@acme.example", peoplePassword)), "code")
 	lost := s.browser()
 	at, err := url.Parse(s.url)
 	check(t, err)
 	lost.jar.SetCookies(at, b.jar.Cookies(at))
-	lost.types(p, s.code(ada))
-	p = asksFor(t, b.follow(b.types(p, s.code(ada))), "password")
-	p = asksFor(t, b.follow(b.signIn(p, "ada@acme.example", peoplePassword)), "code")
-	b.redeem(t, b.decided(b.follow(b.types(p, s.code(ada)))), r)
+	lost.types(p, s.code(ben))
+	p = asksFor(t, b.follow(b.types(p, s.code(ben))), "password")
+	p = asksFor(t, b.follow(b.signIn(p, "ben@acme.example", peoplePassword)), "code")
+	b.redeem(t, b.decide(asksConsent(t, b.follow(b.types(p, s.code(ben)))), "allow"), usual)
+
+	grace, _ := s.owner(t, "grace@acme.example")
+	asked := grace.open(two.path())
+	s.must(http.StatusNoContent, "DELETE", "/oauth/users/u-grace/factors", "")
+	grace.firstFactor("grace@acme.example")
+	asksFor(t, grace.follow(grace.decide(asked, "allow")), "enrolment")
 }
 
 // TestW43AnOldSignInOfTwoFactorsIsAskedForAgain: `require acr 2` beside `require max_age` and a sign-in of two factors that is too old → sent to
@@ -77,15 +69,4 @@ func TestW43AnOldSignInOfTwoFactorsIsAskedForAgain(t *testing.T) {
 	if a, at := v.sends(asksFor(t, p, "code"), "code", s.code(ada)); a.status != http.StatusOK || at != vault {
 		t.Errorf("%d at %s: %.300s", a.status, at, a.body)
 	}
-}
-
-// TestW44AConsentOfAnotherClass: a consent page for acr 2 is open while the session is replaced by one of one factor, and is answered → a factor
-// is asked for, and no code is granted.
-func TestW44AConsentOfAnotherClass(t *testing.T) {
-	s := startFactors(t, "")
-	b, _ := s.owner(t, "ada@acme.example")
-	asked := b.open(openIDRequestOf("conf", "openid", "acr_values", "2").path())
-	s.must(http.StatusNoContent, "DELETE", "/oauth/users/u-ada/factors", "")
-	b.firstFactor("ada@acme.example")
-	asksFor(t, b.follow(b.decide(asked, "allow")), "enrolment")
 }

@@ -157,35 +157,6 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 }
 
-// TestK6AnotherKeyEncryptionKey: the new key-encryption key before the old → stored keys are encrypted anew, and the old one can go.
-func TestK6AnotherKeyEncryptionKey(t *testing.T) {
-	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
-	g.writeKEK("old", strings.Repeat("a1", 32))
-	g.writeKEK("new", strings.Repeat("b2", 32))
-	g.reload(withKEK("old"))
-	token, kids, before := g.token(), g.kids(), g.storedKey()
-	both := strings.Replace(withKEK("new"), "{file.DIR/new}", "{file.DIR/new} {file.DIR/old}", 1)
-	for _, step := range []struct{ name, caddyfile string }{{"both", both}, {"the new one", withKEK("new")}} {
-		g.reload(step.caddyfile)
-		after := g.storedKey()
-		if after.ID != before.ID || after.SealedWith == before.SealedWith || g.keyViews()[after.ID].SealedWith != after.SealedWith {
-			t.Fatalf("%s: sealed with %s, was %s, shown is %+v", step.name, after.SealedWith, before.SealedWith, g.keyViews())
-		}
-		if g.kids() != kids || g.gate(token) != 200 {
-			t.Errorf("%s: the keys are %s, were %s", step.name, g.kids(), kids)
-		}
-	}
-	g.stop()
-	want := "sealed under key-encryption key "
-	if err := g.tryReload(withKEK("old")); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), before.SealedWith) {
-		t.Errorf("with the old one: %v", err)
-	}
-	g.reload(withKEK("new"))
-	if g.kids() != kids || g.gate(token) != 200 {
-		t.Errorf("with the new one alone: %s, were %s", g.kids(), kids)
-	}
-}
-
 // TestK9RevokedKey: a signing key is revoked → tokens that it signed are refused at once, another key signs, and no file holds its private part.
 func TestK9RevokedKey(t *testing.T) {
 	g := startGate(t, durableSite)

@@ -2,22 +2,12 @@ package caddymodule
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/signin"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
-
-// logoFile writes a logo and returns its path.
-func (g *gatehouse) logoFile() string {
-	g.t.Helper()
-	path := filepath.Join(g.t.TempDir(), "logo.svg")
-	check(g.t, os.WriteFile(path, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600))
-	return path
-}
 
 // TestReloadKeepsSignIns: sessions and refresh tokens depend on the master key and the store. A reload keeps both,
 // and with a durable store so does a restart.

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -65,45 +64,6 @@ func withKEK(name string) string {
 func (g *gatehouse) writeKEK(name, key string) {
 	g.t.Helper()
 	check(g.t, os.WriteFile(g.vars.Replace("DIR/"+name), []byte(key+"\n"), 0o600))
-}
-
-// TestRestartKeepsEverything restarts Caddy and compares keys, clients, secrets, marks and revocations.
-func TestRestartKeepsEverything(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	add := func(id string) string {
-		return member(t, g.must(201, "POST", "/oauth/clients", `{"id":"`+id+`","name":"`+id+`"}`), "client_secret")
-	}
-	secret, disabled, removed := add("acme"), add("disabled"), add("removed")
-	second := member(t, g.must(200, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`), "client_secret")
-	token, revoked := g.token(), g.token()
-	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
-	g.must(204, "POST", "/oauth/clients/disabled/disable", `{}`)
-	g.must(204, "DELETE", "/oauth/clients/removed", ``)
-	kids, clients := g.kids(), g.must(200, "GET", "/oauth/clients", ``)
-
-	g.stop()
-	g.reload(durableSite)
-	if got := g.kids(); got != kids {
-		t.Errorf("the keys are %s, were %s", got, kids)
-	}
-	if got := g.must(200, "GET", "/oauth/clients", ``); got != clients {
-		t.Errorf("the clients are\n%s, were\n%s", got, clients)
-	}
-	if got := g.gate(token); got != 200 {
-		t.Errorf("an old token: %d", got)
-	}
-	if got := g.gate(revoked); got != 401 {
-		t.Errorf("a token that was revoked: %d", got)
-	}
-	for _, c := range []struct {
-		id, secret string
-		want       int
-	}{{"acme", secret, 200}, {"acme", second, 200}, {"disabled", disabled, 401}, {"removed", removed, 401}} {
-		if got, _ := g.tokenFor(c.id, c.secret); got != c.want {
-			t.Errorf("client %s: %d, want %d", c.id, got, c.want)
-		}
-	}
-	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
 }
 
 // TestF18Reloads: 30 reloads → nothing is lost, and no goroutine, file or node is left behind. Every fifth reload
@@ -249,14 +209,12 @@ func TestF20Switching(t *testing.T) {
 	}
 }
 
-// TestF27BeforeStart: a request to a provisioned configuration that has not started → 503 if it needs the issuer.
+// TestF27BeforeStart: a request to a provisioned configuration that has not started → 503 if it needs the issuer; the balancer is told at once
+// that it is not ready.
 func TestF27BeforeStart(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "SECRET", confSecret,
-		"UPSTREAM", "127.0.0.1:2", "output file LOG", "output discard").Replace(site))
-	key, err := keys.NewSigningKey(oauth.ES256, time.Now())
-	check(t, err)
-	wellFormed := b64([]byte(`{"alg":"ES256","typ":"at+jwt","kid":"`+key.ID+`"}`)) + "." + b64([]byte(`{}`)) + "." + b64(make([]byte, 64))
+	ask := provisioned(t, "127.0.0.1:1", strings.NewReplacer("ADDR", "127.0.0.1:1", "ADMIN", "off", "SECRET", confSecret,
+		"UPSTREAM", "127.0.0.1:2", "output file LOG", "output discard", "DIR", t.TempDir()).Replace(readySite))
 	var asked sync.WaitGroup // concurrently: each waits for a start that never happens
 	for name, test := range map[string]struct {
 		method, path, body string
@@ -266,7 +224,7 @@ func TestF27BeforeStart(t *testing.T) {
 		"jwks":     {"GET", "/oauth/jwks", "", nil},
 		"metadata": {"GET", "/.well-known/oauth-authorization-server", "", nil},
 		"revoke":   {"POST", "/oauth/revoke", "token=x", form},
-		"gate":     {"GET", "/any/x", "", map[string]string{"Authorization": "Bearer " + wellFormed}},
+		"gate":     {"GET", "/any/x", "", map[string]string{"Authorization": "Bearer " + wellFormed(t)}},
 	} {
 		asked.Go(func() {
 			if got := ask(test.method, test.path, test.body, test.headers); got.Code != 503 || got.Header().Get("Retry-After") == "" {
@@ -275,6 +233,10 @@ func TestF27BeforeStart(t *testing.T) {
 		})
 	}
 	asked.Wait()
+	defer startTakesLong()()
+	if got := ask("GET", "/oauth/ready", "", nil); got.Code != 503 || got.Body.String() != `{"ready":false}` || got.Header().Get("Retry-After") == "" {
+		t.Errorf("readiness: %d %v %s", got.Code, got.Header(), got.Body)
+	}
 	if got := ask("GET", "/any/x", "", nil); got.Code != 401 {
 		t.Errorf("the gate without a token: %d", got.Code)
 	}
@@ -376,30 +338,36 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 	}
 }
 
-// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed.
+// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed; the new one before the
+// old → stored keys are encrypted anew, and the old one can go.
 func TestK6KeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
-	g.writeKEK("right", strings.Repeat("a1", 32))
-	g.writeKEK("wrong", strings.Repeat("b2", 32))
-	g.reload(withKEK("right"))
-	token, kids, stored := g.token(), g.kids(), g.storedKey()
-	if stored.SealedWith == "" {
+	g.writeKEK("old", strings.Repeat("a1", 32))
+	g.writeKEK("new", strings.Repeat("b2", 32))
+	g.reload(withKEK("old"))
+	token, kids, first := g.token(), g.kids(), g.storedKey()
+	if first.SealedWith == "" {
 		t.Error("the key is not sealed")
 	}
+	for _, caddyfile := range []string{strings.Replace(withKEK("new"), "{file.DIR/new}", "{file.DIR/new} {file.DIR/old}", 1), withKEK("new")} {
+		g.reload(caddyfile)
+		after := g.storedKey()
+		if after.ID != first.ID || after.SealedWith == first.SealedWith || g.keyViews()[after.ID].SealedWith != after.SealedWith {
+			t.Fatalf("sealed with %s, was %s, shown is %+v", after.SealedWith, first.SealedWith, g.keyViews())
+		}
+	}
+	sealed := "sealed under key-encryption key " + g.storedKey().SealedWith
 	g.stop()
 	before := sum(t, g.database())
-	for caddyfile, want := range map[string]string{
-		withKEK("wrong"): "sealed under key-encryption key " + stored.SealedWith + ", and the configured one is ",
-		durableSite:      "sealed under key-encryption key " + stored.SealedWith + ", and none is configured: set encrypt_with",
-	} {
-		if err := g.tryReload(caddyfile); err == nil || !strings.Contains(err.Error(), want) {
+	for caddyfile, want := range map[string]string{withKEK("old"): ", and the configured one is ", durableSite: ", and none is configured: set encrypt_with"} {
+		if err := g.tryReload(caddyfile); err == nil || !strings.Contains(err.Error(), sealed+want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		if sum(t, g.database()) != before {
 			t.Error("the file was changed")
 		}
 	}
-	g.reload(withKEK("right"))
+	g.reload(withKEK("new"))
 	if got := g.kids(); got != kids || g.gate(token) != 200 {
 		t.Errorf("with the right key: %s, were %s", got, kids)
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // TestP77TabsAndTheBackButton: two tabs and the back button → each returns to its application.
@@ -57,28 +55,6 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 		}
 	}
 	other.holdSignedInAs(t, "ada@acme.example")
-}
-
-// TestP79TheBeginningNeedsOurForm: a provider's sign-in begun from another site or by a foreign form → 403.
-func TestP79TheBeginningNeedsOurForm(t *testing.T) {
-	corp := newLyingProvider(t)
-	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
-	b := g.browser()
-	action, fields := formIn(t, b.open("/oauth/login"))
-	fields.Set("provider", "corp")
-	if p := b.fetch("POST", action, fields.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); p.status != http.StatusForbidden {
-		t.Errorf("cross-site: %d", p.status)
-	}
-	if p := g.browser().send(action, fields); p.status != http.StatusForbidden {
-		t.Errorf("another browser's form: %d", p.status)
-	}
-	fields.Del("form_token")
-	if p := b.send(action, fields); p.status != http.StatusForbidden {
-		t.Errorf("no form token: %d", p.status)
-	}
-	if p := b.open("/oauth/login?provider=corp"); p.status != http.StatusOK {
-		t.Errorf("a link: %d %q", p.status, p.header.Get("Location"))
-	}
 }
 
 // TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sessions end; the last way in, another user's,
@@ -160,8 +136,7 @@ func TestP81ASignOutLeadsThroughTheProvider(t *testing.T) {
 }
 
 // TestP150ANameIsGivenToAnotherProvider: a provider's name given to another while accounts are stored by it → the
-// configuration is refused; with `formerly` → the same people. A renaming keeps all accounts, and without accounts
-// the name is free.
+// configuration is refused; with `formerly` → the same people. Package signin has the other ways to move.
 func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	before, after := newLyingProvider(t), newLyingProvider(t)
 	before.says(map[string]any{"sub": "1", "email": "eve@corp.example", "email_verified": true})
@@ -171,60 +146,23 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 		return peopleSite("store memory", "store memory\nsign_in {\n"+signIn+"\n}")
 	}
 	g.browser().signsInAt(t, "corp", before)
-	stored := g.app().node.Store()
-	owner := func() store.Identity {
-		t.Helper()
-		identity, err := stored.Identities.UserByIdentity(t.Context(), "corp", "1")
-		check(t, err)
-		return identity
+	eve := identityOf(t, g, "corp", "1")
+	err := g.tryReload(site(atProvider("corp", after, "create")))
+	if err == nil || !strings.Contains(err.Error(), "provider corp: people have signed in by this name at another provider, openid "+before.URL) ||
+		!strings.Contains(err.Error(), "or write `formerly "+before.URL+"` into it") || !strings.Contains(err.Error(), ", at Caddyfile:") {
+		t.Errorf("got %v", err)
 	}
-	eve := owner()
-	if eve.Source != "openid "+before.URL {
-		t.Errorf("linked at %q", eve.Source)
-	}
-	other := g.addUser("other@corp.example", "acme", store.RoleMember) // who does not sign in after the renaming
-	check(t, stored.Identities.LinkIdentity(t.Context(), store.Identity{Provider: "corp", Subject: "2", UserID: other, Source: eve.Source}))
-
-	for name, c := range map[string]struct{ signIn, want string }{
-		"another issuer":       {atProvider("corp", after, "create"), "or write `formerly " + before.URL + "` into it"},
-		"another kind":         {"github corp " + after.URL + " {\nclient gw 0123456789\nallow_private_network\ncreate\n}", "give it another name; "},
-		"moved from elsewhere": {atProvider("corp", after, "create\nformerly https://elsewhere.example"), "or write `formerly " + before.URL + "` into it"},
-	} {
-		err := g.tryReload(site(c.signIn))
-		if err == nil || !strings.Contains(err.Error(), "provider corp: people have signed in by this name at another provider, openid "+before.URL) ||
-			!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), ", at Caddyfile:") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	b := g.browser()
-	b.signsInAt(t, "corp", before)
-	b.holdSignedInAs(t, "eve@corp.example")
-
 	g.reload(site(atProvider("corp", after, "create\nformerly https://older.example "+before.URL)))
-	b = g.browser()
+	b := g.browser()
 	b.signsInAt(t, "corp", after)
 	b.holdSignedInAs(t, "mallory@evil.example") // the operator says that it is the same person
-	if moved := owner(); moved.UserID != eve.UserID || moved.Source != "openid "+after.URL || !moved.LinkedAt.Equal(eve.LinkedAt) {
-		t.Errorf("moved: %+v", moved)
+	if id := identityOf(t, g, "corp", "1"); id != eve {
+		t.Errorf("the account of %s is that of %s", eve, id)
 	}
-	if err := g.tryReload(site(atProvider("corp", after, "create"))); err == nil || !strings.Contains(err.Error(), before.URL) {
-		t.Errorf("formerly was taken away while %s has accounts: %v", before.URL, err)
-	}
-	g.ok("user", "update", eve.UserID, "--identities", "unlink")
-	g.ok("user", "update", other, "--identities", "unlink")
-	before.says(map[string]any{"sub": "1", "email": "zoe@corp.example", "email_verified": true})
-	g.reload(site(atProvider("corp", before, "create")))
-	b = g.browser()
-	b.signsInAt(t, "corp", before)
-	b.holdSignedInAs(t, "zoe@corp.example")
-	if zoe := owner(); zoe.UserID == eve.UserID {
-		t.Error("somebody else's user")
-	}
+	g.ok("user", "update", eve, "--identities", "unlink")
+	g.reload(site(atProvider("corp", before, "create"))) // without accounts, the name is free
 	if err := g.tryReload(site(atProvider("corp", before, "formerly {env.HOME}"))); err == nil || !strings.Contains(err.Error(), `formerly "{env.HOME}": write the URL out, at Caddyfile:`) {
 		t.Errorf("a placeholder: %v", err)
-	}
-	if a := b.open("/oauth/account"); a.status != http.StatusOK {
-		t.Errorf("%d", a.status)
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 )
 
-// TestP70ThePageHasAButtonForEachProvider: the sign-in page with providers, markup in titles → escaped buttons without script; without
-// `password` no form, and one sent all the same is refused.
-func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
+// TestP70P79ThePageHasAButtonForEachProvider: the sign-in page with providers, markup in titles → escaped buttons without script; without
+// `password` no form, and one sent all the same is refused; a provider's sign-in begun from another site or by a foreign form → 403.
+func TestP70P79ThePageHasAButtonForEachProvider(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	both := atProvider("corp", corp, `title "Acme <SSO>"`+"\nlink verified_email") + atProvider("other", other, "create")
 	g := startProviders(t, both)
-	p := g.browser().open("/oauth/login")
+	b := g.browser()
+	p := b.open("/oauth/login")
 	if got := buttons(t, p, "provider"); p.status != http.StatusOK || strings.Join(got, " ") != "corp other" {
 		t.Errorf("%d, buttons %q", p.status, got)
 	}
@@ -27,7 +28,13 @@ func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
 	if policy := p.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+corp.URL) || !strings.Contains(policy, other.URL) {
 		t.Errorf("policy %q", policy)
 	}
-	b := g.browser()
+	action, fields := formIn(t, p)
+	fields.Set("provider", "corp")
+	holdForbidden(t, b.post(action, fields, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"))
+	holdForbidden(t, g.browser().send(action, fields))
+	if p := b.open("/oauth/login?provider=corp"); p.status != http.StatusOK {
+		t.Errorf("a link: %d %q", p.status, p.header.Get("Location"))
+	}
 	b.signIn(b.open("/oauth/login"), "max@acme.example", peoplePassword)
 	b.holdSignedInAs(t, "max@acme.example")
 
@@ -37,7 +44,7 @@ func TestP70ThePageHasAButtonForEachProvider(t *testing.T) {
 	if strings.Contains(p.body, `name="password"`) || len(buttons(t, p, "provider")) != 2 {
 		t.Errorf("without passwords: %s", p.body)
 	}
-	action, fields := formIn(t, p)
+	action, fields = formIn(t, p)
 	fields.Set("email", "max@acme.example")
 	fields.Set("password", peoplePassword)
 	if p := b.send(action, fields); p.status != http.StatusBadRequest {

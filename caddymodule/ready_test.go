@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -106,26 +105,6 @@ func TestF27ReadinessOnTheWire(t *testing.T) {
 	}
 	if logs := g.logs(); strings.Contains(logs, `"uri":"/oauth/ready"`) {
 		t.Error("the access log has a line for every look of the balancer")
-	}
-}
-
-// TestF27NotReadyBeforeStart: a configuration that has not started → not ready, without waiting.
-func TestF27NotReadyBeforeStart(t *testing.T) {
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	text := strings.NewReplacer("ADDR", "127.0.0.1:1", "ADMIN", "off", "SECRET", confSecret, "UPSTREAM", "127.0.0.1:2",
-		"output file LOG", "output discard", "DIR", t.TempDir()).Replace(readySite)
-	ask := provisioned(t, "127.0.0.1:1", text)
-	defer startTakesLong()()
-	answered := make(chan *httptest.ResponseRecorder, 1)
-	go func() { answered <- ask("GET", "/oauth/ready", "", nil) }()
-	var got *httptest.ResponseRecorder
-	select {
-	case got = <-answered:
-	case <-time.After(patience):
-		t.Fatal("the balancer waits for the start")
-	}
-	if got.Code != http.StatusServiceUnavailable || got.Body.String() != `{"ready":false}` || got.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
 	}
 }
 
