@@ -114,6 +114,7 @@ func TestG99ErrorsAboutPeople(t *testing.T) {
 		{"POST", "/oauth/users", `{"email":"bob@acme.example","organisation":"nobody"}`, 400, `there is no organisation "nobody": add it first`},
 		{"POST", "/oauth/users", user(`,"role":"boss"`), 400, `unknown role "boss"`},
 		{"POST", "/oauth/users", user(`,"status":"disabled"`), 400, "status"},
+		{"POST", "/oauth/users", user(`,"groups":["a,b"]`), 400, `group "a,b"`},
 		{"POST", "/oauth/users", user(`,"password":"short"`), 400, "use a password of at least 12 characters"},
 		{"POST", "/oauth/users", user(`,"password_hash":"correct-horse"`), 400, "use a password hash as"},
 		{"POST", "/oauth/users", user(`,"password":"correct-horse","password_hash":"` + adaHash + `"`), 400, "give password or password_hash, not both"},

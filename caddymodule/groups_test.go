@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/gate/identity"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/token"
 )
 
@@ -152,65 +150,11 @@ func (d *adminDoor) adminGet(path string) (int, string) {
 	return status, body
 }
 
-// tooManyGroups are lists that are refused everywhere, with a part of the reason.
-var tooManyGroups = map[string]struct {
-	groups []string
-	want   string
-}{
-	"101":                     {numbered(101, "g%03d"), "101 groups: a user can be in 100"},
-	"a long name":             {[]string{strings.Repeat("x", 65)}, "use 1 to 64 bytes of printable text without commas"},
-	"no name":                 {[]string{"a", ""}, "use 1 to 64 bytes"},
-	"a comma":                 {[]string{"a,b"}, "use 1 to 64 bytes"},
-	"a line break":            {[]string{"a\nX-Auth-Role: admin"}, "use 1 to 64 bytes"},
-	"NUL":                     {[]string{"a\x00"}, "use 1 to 64 bytes"},
-	"a space around it":       {[]string{"ops "}, "use 1 to 64 bytes"},
-	"what nobody sees":        {[]string{"ops\u200b"}, "use 1 to 64 bytes"},
-	"one twice":               {[]string{"a", "b", "a"}, `group "a" is there twice`},
-	"more than fits a token":  {numbered(40, "%02d"+strings.Repeat("x", 52)), "the groups take more than fits a token: use fewer, or shorter names"},
-	"more than fits a header": {numbered(25, "%02d"+strings.Repeat("ж", 28)), "the groups take more than fits a token: use fewer, or shorter names"},
-}
-
 func numbered(n int, format string) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf(format, i))
 	}
 	return names
-}
-
-// TestG132GroupsOutOfBounds: 101 groups, 65 bytes, commas, invisible characters → refused where they are given.
-func TestG132GroupsOutOfBounds(t *testing.T) {
-	d := openAdmin(t, grouped...)
-	d.must(http.StatusCreated, "POST", "/oauth/users", `{"id":"u-new","email":"new@acme.example","groups":["a"]}`)
-	for name, test := range tooManyGroups {
-		d.sub(name, func(d *adminDoor) {
-			list, err := json.Marshal(test.groups)
-			check(d.t, err)
-			for _, r := range [][2]string{{"POST", "/oauth/users"}, {"PATCH", "/oauth/users/u-new"}} {
-				body := `{"groups":` + string(list) + `}`
-				if r[0] == "POST" {
-					body = `{"email":"x@acme.example","groups":` + string(list) + `}`
-				}
-				if status, _, answer := d.operate(r[0], r[1], body); status != http.StatusBadRequest || !strings.Contains(answer, jsonPart(test.want)) {
-					d.t.Errorf("%s: %d %s", r[0], status, answer)
-				}
-			}
-			if strings.ContainsAny(strings.Join(test.groups, ""), "\n\x00") {
-				return
-			}
-			err = refused(d.t, inOAuth(aUser("groups \""+strings.Join(test.groups, `" "`)+"\"")))
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasSuffix(err.Error(), "at Caddyfile:8") {
-				d.t.Errorf("got %v", err)
-			}
-		})
-	}
-	if body := d.must(http.StatusOK, "GET", "/oauth/users/u-new", ""); !strings.Contains(body, `"groups":["a"]`) {
-		t.Errorf("now %s", body)
-	}
-}
-
-func jsonPart(text string) string {
-	quoted, _ := json.Marshal(text)
-	return strings.Trim(string(quoted), `"`)
 }
 
 // TestG132TheGreatestLists checks that the longest accepted lists fit into a token, a header and an assertion.
@@ -246,32 +190,5 @@ func TestG132TheGreatestLists(t *testing.T) {
 				d.t.Errorf("told %q, asserted %s", told, asserted)
 			}
 		})
-	}
-}
-
-// TestG133GroupsChange: groups changed → existing tokens and sessions end. A change of name or address ends nothing.
-func TestG133GroupsChange(t *testing.T) {
-	d := openAdmin(t, grouped...)
-	d.stored(store.User{ID: "u-zoe", Email: "zoe@acme.example", Organisation: "acme", Role: "member", Groups: []string{"ops", "hr"}, PasswordHash: oauth.NewSecret(peopleHash())})
-	got := d.granted("trusted groups refresh_token", "zoe@acme.example")
-	d.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"name":"Zoë","email":"Zoe.New@Acme.example"}`)
-	if status, _, body := d.get("/api/ops/x", got.AccessToken); status != http.StatusOK {
-		t.Fatalf("after another name: %d %s", status, body)
-	}
-	d.upstream.one(t)
-	next := d.obtain(requestOf("conf").refresh(got.RefreshToken))
-	d.must(http.StatusOK, "PATCH", "/oauth/users/u-zoe", `{"groups":["hr"]}`)
-	for name, token := range map[string]string{"first": got.AccessToken, "second": next.AccessToken} {
-		if status, _, body := d.get("/api/ops/x", token); status != http.StatusUnauthorized || !strings.Contains(body, "revoked") {
-			t.Errorf("the %s token of before: %d %s", name, status, body)
-		}
-	}
-	d.denied(requestOf("conf").refresh(next.RefreshToken), badGrant(""))
-	fresh := d.granted("trusted groups refresh_token", "zoe.new@acme.example")
-	if claim := groupsOf(t, fresh.AccessToken); claim != `["hr"]` {
-		t.Errorf("a fresh token has %s", claim)
-	}
-	if status, _, body := d.get("/api/ops/x", fresh.AccessToken); status != http.StatusForbidden {
-		t.Errorf("%d %s", status, body)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
 // atDirectory returns a site whose people sign in with a directory.
@@ -84,6 +87,13 @@ func TestP52SigningInWithADirectory(t *testing.T) {
 	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
 	if page := b.open("/oauth/account"); !strings.Contains(page.body, "ada@example.com") {
 		t.Fatalf("account page: %d %s", page.status, page.body)
+	}
+	families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
+	check(t, err)
+	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool {
+		return f.SignIn.Provider == "corp" && reflect.DeepEqual(f.SignIn.Proof, store.Proof{ACR: "1", AMR: []string{"pwd"}})
+	}) {
+		t.Errorf("a password was proved, and kept are %+v", families)
 	}
 	if logs := g.logs(); !strings.Contains(logs, `"reason":"directory_refused"`) || !strings.Contains(logs, `"provider":"corp","account":"ada"`) {
 		t.Errorf("the log does not say whom which directory has refused: %s", logs)

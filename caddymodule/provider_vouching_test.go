@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
-	"github.com/gatehouse-auth/gatehouse/internal/ldaptest"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
@@ -72,22 +71,6 @@ func TestWhatIsKnownOfASignInIsTold(t *testing.T) {
 		p = b.open(p.header.Get("Location"))
 	}
 	b.errorToClient(t, b.atProvider(t, b.chooses(t, p, "corp"), corp), essential, "unmet_authentication_requirements", "")
-}
-
-// TestWhatIsKnownOfASignInWithADirectory: a password was proved here, by a bind.
-func TestWhatIsKnownOfASignInWithADirectory(t *testing.T) {
-	server := ldaptest.Start(t)
-	g := startGatehouse(t, atDirectory(server, "create"))
-	b := g.browser()
-	b.signIn(b.open("/oauth/login"), "ada", ldaptest.PasswordOf("ada"))
-	families, err := g.app().node.Store().Families.FamiliesOf(t.Context(), userNamed(t, g, "ada@example.com").ID, time.Time{})
-	check(t, err)
-	want := store.Proof{ACR: "1", AMR: []string{"pwd"}}
-	if !slices.ContainsFunc(families, func(f *store.TokenFamily) bool {
-		return f.SignIn.Provider == "corp" && reflect.DeepEqual(f.SignIn.Proof, want)
-	}) {
-		t.Errorf("kept are %+v", families)
-	}
 }
 
 // TestUsersWhomAProviderMakesAreAudited, and whom it changes, once each.

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,97 +13,69 @@ import (
 // until the user ends it or the user is ended.
 func TestT96ASignOutLeavesWhatMayStaySignedIn(t *testing.T) {
 	g := startPeople(t)
-	who := func(name string) string {
-		email := name + "@acme.example"
-		g.addUser(email, "acme", store.RoleMember)
-		return email
-	}
-	with := func(scope string) request {
+	granted := func(b *browser, scope, email string, unticked ...string) (request, tokens) {
+		t.Helper()
 		r := requestOf("conf")
 		r.scope = scope
-		return r
-	}
-	granted := func(b *browser, r request, email string) tokens {
-		return g.obtain(r.exchange(b.authorize(r, email).location().Query().Get("code")))
-	}
-	for name, c := range map[string]struct {
-		scope string
-		stays bool
-	}{
-		"refresh_token": {"trusted refresh_token", true}, "offline_access": {"trusted offline_access", true}, "both": {"trusted refresh_token offline_access", true},
-		"none, but a refresh token": {"trusted public", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			email := who(strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""))
-			b, elsewhere := g.browser(), g.browser()
-			here, there := granted(b, with(c.scope), email), granted(elsewhere, with(c.scope), email)
-			page := b.open("/oauth/logout")
-			if !strings.Contains(page.body, "allowed to stay signed in") {
-				t.Errorf("the page does not say so: %s", page.body)
-			}
-			b.signOut()
-			if b.isSignedIn() {
-				t.Fatal("still signed in")
-			}
-			for _, got := range []tokens{here, there} {
-				if g.alive(got.AccessToken) != c.stays {
-					t.Errorf("the access token is alive: %t", !c.stays)
-				}
-				if !c.stays {
-					g.refused(with(c.scope).refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
-					continue
-				}
-				g.obtain(with(c.scope).refresh(got.RefreshToken))
-			}
-		})
-	}
-	t.Run("unticked", func(t *testing.T) {
-		email := who("unticked")
-		b := g.browser()
-		r := with("trusted offline_access")
-		p := b.signIn(b.open(r.path()), email, peoplePassword)
-		p = b.follow(p)
-		action, fields := formIn(t, p)
-		fields.Del("scope_1")
+		b.signIn(b.open("/oauth/login"), email, peoplePassword)
+		action, fields := formIn(t, b.consentFor(t, r))
 		fields.Set("decision", "allow")
-		got := g.obtain(r.exchange(b.send(action, fields).location().Query().Get("code")))
-		b.signOut()
-		if g.alive(got.AccessToken) {
-			t.Errorf("what the user has taken out counts: %s", got.Scope)
+		for _, box := range unticked {
+			fields.Del(box)
 		}
-	})
-	t.Run("a password that an application has typed in", func(t *testing.T) {
-		email := who("typed")
-		b := g.signedIn(email)
-		form := nobodysClient.asPassword(email, peoplePassword)
-		form.Set("scope", "trusted")
-		got := g.obtain(form)
-		b.signOut()
-		if g.alive(got.AccessToken) {
-			t.Error("it lives on")
-		}
-	})
-	ends := map[string]func(b *browser, id string) error{
-		"everywhere": func(b *browser, _ string) error { b.change("everywhere", "yes"); return nil },
-		"its-access": func(b *browser, _ string) error { b.change("application", "conf"); return nil },
-		"revoked":    func(_ *browser, id string) error { return g.endings()["revoked"](id) },
+		return r, g.obtain(r.exchange(b.send(action, fields).location().Query().Get("code")))
 	}
-	for name, end := range ends {
+	for i, c := range []struct {
+		scope, unticked string
+		stays           bool
+	}{
+		{"trusted refresh_token", "", true}, {"trusted offline_access", "", true}, {"trusted public", "", false}, {"trusted offline_access", "scope_1", false},
+	} {
+		email := fmt.Sprintf("p%d@acme.example", i)
+		g.addUser(email, "acme", store.RoleMember)
+		b, elsewhere := g.browser(), g.browser()
+		r, here := granted(b, c.scope, email, c.unticked)
+		_, there := granted(elsewhere, c.scope, email, c.unticked)
+		typed := nobodysClient.asPassword(email, peoplePassword) // a password that an application has typed in
+		typed.Set("scope", "trusted")
+		byPassword := g.obtain(typed)
+		if page := b.open("/oauth/logout"); !strings.Contains(page.body, "allowed to stay signed in") {
+			t.Errorf("the page does not say so: %s", page.body)
+		}
+		b.signOut()
+		if b.isSignedIn() || g.alive(byPassword.AccessToken) {
+			t.Errorf("%+v: still signed in", c)
+		}
+		for _, got := range []tokens{here, there} {
+			if g.alive(got.AccessToken) != c.stays {
+				t.Errorf("%+v: the access token is alive: %t", c, !c.stays)
+			}
+			if c.stays {
+				g.obtain(r.refresh(got.RefreshToken))
+			} else if got.RefreshToken != "" {
+				g.refused(r.refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
+			}
+		}
+	}
+	for name, end := range map[string]func(b *browser, id string){
+		"everywhere": func(b *browser, _ string) { b.change("everywhere", "yes") },
+		"its-access": func(b *browser, _ string) { b.change("application", "conf") },
+		"revoked":    func(_ *browser, id string) { check(t, g.endings()["revoked"](id)) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			email := name + "@acme.example"
 			id := g.addUser(email, "acme", store.RoleMember)
 			b := g.browser()
-			got := granted(b, with("trusted offline_access"), email)
+			r, got := granted(b, "trusted offline_access", email)
 			b.signOut()
 			if !g.alive(got.AccessToken) {
 				t.Fatal("it has ended with the session")
 			}
-			b = g.signedIn(email)
-			check(t, end(b, id))
+			end(g.signedIn(email), id)
 			if g.alive(got.AccessToken) {
 				t.Error("it lives on")
 			}
-			g.refused(with("").refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
+			g.refused(r.refresh(got.RefreshToken), http.StatusBadRequest, "invalid_grant")
 		})
 	}
 }

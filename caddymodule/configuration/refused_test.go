@@ -533,6 +533,7 @@ var refused = map[string]struct{ lines, json []refusal }{
 			{aUser("family_name \"a\nb\""), `user u-ada: family_name: use at most 255 bytes of text without control characters, at Caddyfile:7`},
 			{aUser("locale en_GB"), `user u-ada: locale "en_GB": write a language tag like de or en-GB, at Caddyfile:7`},
 			{aUser("zoneinfo UTC+1:00"), `user u-ada: zoneinfo "UTC+1:00": write the name of a time zone like Europe/Berlin, at Caddyfile:7`},
+			{aUser("groups a,b"), `user u-ada: group "a,b": use 1 to 64 bytes of printable text without commas and without spaces around it, at Caddyfile:7`},
 			{aUser("picture http://acme.example/a.png"), `user u-ada: picture "http://acme.example/a.png": write an https URL of at most 2048 bytes, without credentials, at Caddyfile:7`},
 			{aUser("picture javascript:alert(1)"), `user u-ada: picture "javascript:alert(1)": write an https URL of at most 2048 bytes, without credentials, at Caddyfile:7`},
 			{aUser("phone_verified"), `user u-ada: phone_number_verified needs a phone_number, at Caddyfile:3`},
