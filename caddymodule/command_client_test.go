@@ -12,12 +12,14 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT136ClientUpdate: `client update` of one member → that member alone changes; what registration refuses, a declared client,
-// confidential to public → refused, nothing changes; fewer scopes → a refresh leaves them out.
-func TestT136ClientUpdate(t *testing.T) {
-	g := startGatehouse(t, durableSite)
+// TestT136A143ClientUpdate: `client update` of one member, also one of OpenID Connect → that member alone changes; what registration refuses, a
+// declared client, confidential to public → refused, nothing changes; fewer scopes → a refresh leaves them out. Without `openid` in the
+// configuration, the stored members for it stay, and new ones are refused.
+func TestT136A143ClientUpdate(t *testing.T) {
+	g := startGatehouse(t, strings.Replace(durableSite, "store sqlite", "openid\n\t\tstore sqlite", 1))
 	out := g.ok("client", "add", "--name", "Portal", "--id", "portal", "--grant", "client_credentials", "--grant", "authorization_code",
-		"--scope", "public", "--scope", "orders.read", "--redirect-uri", "https://p.example/cb", "--lifetime", "client_credentials=10m")
+		"--scope", "public", "--scope", "openid", "--scope", "orders.read", "--redirect-uri", "https://p.example/cb", "--lifetime", "client_credentials=10m",
+		"--id-token-alg", "EdDSA", "--post-logout-redirect-uri", "https://p.example/bye", "--backchannel-logout-uri", "https://p.example/back", "--backchannel-logout-session-required")
 	secret := printed(t, out, "client_secret")
 	_, token := g.tokenFor("portal", secret)
 	show := func() clientView {
@@ -27,14 +29,27 @@ func TestT136ClientUpdate(t *testing.T) {
 		return shown
 	}
 	want := show()
-	if want.Tokens["client_credentials"] != "10m0s" {
-		t.Errorf("added with lifetimes %v", want.Tokens)
+	if openID := (store.ClientOpenID{
+		IDTokenAlgorithm: oauth.EdDSA, PostLogoutRedirectURIs: []string{"https://p.example/bye"}, BackchannelLogoutURI: "https://p.example/back", BackchannelLogoutSessionRequired: true,
+	}); want.Tokens["client_credentials"] != "10m0s" || !reflect.DeepEqual(want.ClientOpenID, openID) {
+		t.Errorf("added %+v", want)
+	}
+	if out := g.ok("client", "show", "portal"); !strings.Contains(out, "https://p.example/bye") || !strings.Contains(out, "https://p.example/back") || !strings.Contains(out, "EdDSA") {
+		t.Errorf("show prints\n%s", out)
 	}
 	for _, c := range []struct {
 		args   []string
 		change func()
 	}{
 		{[]string{"--name", "New portal"}, func() { want.Name = "New portal" }},
+		{[]string{"--id-token-alg", "ES256"}, func() { want.IDTokenAlgorithm = oauth.ES256 }},
+		{[]string{"--id-token-alg", ""}, func() { want.IDTokenAlgorithm = "" }},
+		{[]string{"--post-logout-redirect-uri", "https://p.example/1", "--post-logout-redirect-uri", "com.example.app:/bye"}, func() {
+			want.PostLogoutRedirectURIs = []string{"https://p.example/1", "com.example.app:/bye"}
+		}},
+		{[]string{"--post-logout-redirect-uri", ""}, func() { want.PostLogoutRedirectURIs = nil }},
+		{[]string{"--backchannel-logout-session-required=false"}, func() { want.BackchannelLogoutSessionRequired = false }},
+		{[]string{"--backchannel-logout-uri", ""}, func() { want.BackchannelLogoutURI = "" }},
 		{[]string{"--redirect-uri", "https://p.example/new", "--redirect-uri", "http://localhost/cb"}, func() {
 			want.RedirectURIs = []string{"https://p.example/new", "http://localhost/cb"}
 		}},
@@ -63,46 +78,46 @@ func TestT136ClientUpdate(t *testing.T) {
 	if status, answer := g.tokenFor("portal", secret); status != 200 || g.gate(token) != 200 {
 		t.Errorf("the client gets %d %s, and its former token %d", status, answer, g.gate(token))
 	}
-	if out := g.ok("client", "update", "portal", "--name", "Again"); printed(t, out, "name") != "Again" {
+	want.BackchannelLogoutURI = "http://127.0.0.1:9/back"
+	if out := g.ok("client", "update", "portal", "--name", "Again", "--pkce", "optional", "--backchannel-logout-uri", want.BackchannelLogoutURI); printed(t, out, "name") != "Again" || show().PKCE != "optional" {
 		t.Errorf("update printed\n%s", out)
 	}
 	if logs := g.logs(); !strings.Contains(logs, `"msg":"client updated","client_id":"portal","changed":["first_party","pkce"],"by":"operator"`) {
 		t.Error("no audit line")
 	}
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"portal"}, "name what is to change"},
-		{[]string{"nobody", "--name", "x"}, "there is no such client"},
-		{[]string{"conf", "--name", "x"}, "it is declared in the configuration: change it there"},
-		{[]string{"portal", "--type", "public"}, "a confidential client cannot become a public one: what was issued to it needs its secret; register another client"},
-		{[]string{"portal", "--scope", "nonsense"}, `unknown scope "nonsense": declare it first`},
-		{[]string{"portal", "--grant", ""}, "a client needs at least one grant"},
-		{[]string{"portal", "--redirect-uri", "https://*.p.example/cb"}, "a * stands for nothing"},
-		{[]string{"portal", "--redirect-uri", "http://p.example/cb"}, "plain http is for loopback hosts only"},
-		{[]string{"portal", "--lifetime", "code=1h"}, "token lifetime code 1h0m0s: use 1s to 10m"},
-		{[]string{"portal", "--lifetime", "coffee=1h"}, "coffee"},
-		{[]string{"portal", "--lifetime", "1h"}, "write it as client_credentials=10m"},
-		{[]string{"portal", "--pkce", "maybe"}, `pkce "maybe"`},
-	} {
+	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
+	refused := func(want string, args ...string) {
+		t.Helper()
 		before := g.ok("client", "list", "--json")
-		if _, err := g.run("", append([]string{"client", "update"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("update %q: %v, want %s", c.args, err, c.want)
+		if _, err := g.run("", append([]string{"client", "update"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("update %q: %v, want %s", args, err, want)
 		}
 		if g.ok("client", "list", "--json") != before {
-			t.Errorf("update %q changed something", c.args)
+			t.Errorf("update %q changed something", args)
 		}
 	}
+	refused("name what is to change", "portal")
+	refused("there is no such client", "nobody", "--name", "x")
+	refused("it is declared in the configuration: change it there", "conf", "--name", "x")
+	refused("a confidential client cannot become a public one: what was issued to it needs its secret; register another client", "portal", "--type", "public")
+	refused(`unknown scope "nonsense": declare it first`, "portal", "--scope", "nonsense")
+	refused("a client needs at least one grant", "portal", "--grant", "")
+	refused("a * stands for nothing", "portal", "--redirect-uri", "https://*.p.example/cb")
+	refused("plain http is for loopback hosts only", "portal", "--redirect-uri", "http://p.example/cb")
+	refused("token lifetime code 1h0m0s: use 1s to 10m", "portal", "--lifetime", "code=1h")
+	refused("coffee", "portal", "--lifetime", "coffee=1h")
+	refused("write it as client_credentials=10m", "portal", "--lifetime", "1h")
+	refused(`pkce "maybe"`, "portal", "--pkce", "maybe")
+	refused(`algorithm "HS256" is not supported`, "portal", "--id-token-alg", "HS256")
+	refused("use an absolute URI", "portal", "--post-logout-redirect-uri", "/bye")
+	refused("use https, or http on loopback", "portal", "--backchannel-logout-uri", "http://10.0.0.1/back")
+	refused("fragments are not allowed", "portal", "--backchannel-logout-uri", "https://p.example/back#x")
+	refused("needs a backchannel_logout_uri", "app", "--backchannel-logout-session-required")
+	refused("pkce optional is for confidential clients", "app", "--pkce", "optional")
+	refused("nobody can sign in", "app", "--redirect-uri", "")
 
 	// A public client with a secret can become confidential. One without a secret cannot.
-	g.ok("client", "add", "--name", "App", "--id", "app", "--type", "public", "--redirect-uri", "https://app.example/cb")
-	if _, err := g.run("", "client", "update", "app", "--type", "confidential"); err == nil || !strings.Contains(err.Error(), "a confidential client needs a secret") {
-		t.Errorf("without a secret: %v", err)
-	}
-	if _, err := g.run("", "client", "update", "app", "--redirect-uri", ""); err == nil || !strings.Contains(err.Error(), "nobody can sign in") {
-		t.Errorf("a public client without a redirect URI: %v", err)
-	}
+	refused("a confidential client needs a secret", "app", "--type", "confidential")
 	g.ok("client", "update", "app", "--type", "native", "--redirect-uri", "http://localhost/cb")
 	if out := g.ok("client", "rotate-secret", "app"); strings.Contains(out, "The old one") {
 		t.Errorf("there was no old secret, and rotate-secret printed\n%s", out)
@@ -111,6 +126,12 @@ func TestT136ClientUpdate(t *testing.T) {
 	if got := decoded[clientView](t, g.ok("client", "show", "app", "--json")); got.Type != store.ConfidentialClient || len(got.Secrets) != 1 {
 		t.Errorf("%+v", got)
 	}
+	g.reload(durableSite)
+	g.ok("client", "update", "portal", "--name", "Portal again")
+	if got := show(); !reflect.DeepEqual(got.ClientOpenID, want.ClientOpenID) {
+		t.Errorf("without openid: %+v", got.ClientOpenID)
+	}
+	refused("backchannel_logout_uri is for OpenID Connect: add `openid` to the oauth block", "app", "--backchannel-logout-uri", "https://app.example/back")
 }
 
 // TestT146WhatAnUpdateDoesNotNameIsNotJudged: an update of one member of a client whose other members would be refused today → changes; an

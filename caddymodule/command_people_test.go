@@ -126,24 +126,17 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 	}{
 		{[]string{"org", "add"}, "accepts 1 arg(s), received 0"},
 		{[]string{"org", "add", "x"}, `required flag(s) "name" not set`},
-		{[]string{"org", "add", "acme", "--name", "x"}, "the id is already taken"},
-		{[]string{"org", "remove", "acme"}, "it is declared in the configuration: change it there"},
 		{[]string{"org", "show", "acme"}, `unknown command "show" for "caddy oauth org"`},
 		{[]string{"user", "add"}, `required flag(s) "email" not set`},
 		{append(slices.Clone(add), "--password", "x"), "unknown flag: --password"},
 		{append(slices.Clone(add), "--password-stdin"), "the first line of standard input holds no password"},
 		{append(slices.Clone(add), "--password-stdin", "--password-hash", adaHash), "if any flags in the group [password-stdin password-hash] are set none of the others can be; [password-hash password-stdin] were all set"},
 		{append(slices.Clone(add), "--password-hash", "plain"), "use a password hash as `caddy hash-password` prints it: bcrypt or argon2id"},
-		{append(slices.Clone(add), "--id", "u-ada"), "the id is already taken"},
-		{append(slices.Clone(add), "--role", "boss"), `unknown role "boss": use admin, group_manager, business_manager or member`},
-		{[]string{"user", "list", "--org", ""}, "organisation: give one value, or leave it out"},
-		{[]string{"user", "show", "nobody"}, "there is no such user"},
 		{[]string{"user", "set-password", "u-ada"}, `required flag(s) "password-stdin" not set`},
 		{[]string{"user", "set-password", "u-ada", "a-new-password"}, "accepts 1 arg(s), received 2"},
 		{[]string{"user", "set-role", "u-ada"}, "accepts 2 arg(s), received 1"},
 		{[]string{"user", "set-role", "u-ada", "member"}, "it is declared in the configuration: change it there"},
 		{[]string{"token", "mint", "--client", "conf", "--user", "nobody"}, `there is no user "nobody"`},
-		{[]string{"token", "mint", "--client", "conf", "--user", ""}, `there is no user ""`},
 	} {
 		out, err := g.run("", test.args...)
 		if err == nil || err.Error() != test.want {

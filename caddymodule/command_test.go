@@ -219,23 +219,17 @@ func TestCommandErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"client", "show", "nobody"}, "there is no such client"},
 		{[]string{"client", "show", ".."}, "there is no such client"},
 		{[]string{"client", "remove", "conf"}, "it is declared in the configuration: change it there"},
 		{[]string{"client", "rotate-secret", "conf", "--overlap", "soon"}, `"soon" is no duration: write it as 90s, 15m, 2h or 28d`},
-		{[]string{"client", "rotate-secret", "conf", "--overlap", ""}, `"" is no duration: write it as 90s, 15m, 2h or 28d`},
 		{[]string{"client", "add"}, `required flag(s) "name" not set`},
-		{[]string{"client", "add", "--name", "x", "--id", "conf"}, "the id is already taken"},
 		{[]string{"client", "add", "--name", "  "}, "client name: write more than spaces, or leave it out"},
-		{[]string{"client", "add", "--name", "x", "--type", "wide"}, `unknown client type "wide": use confidential, public or native`},
 		{[]string{"client", "add", "--name", "x", "--secret", "mine"}, "unknown flag: --secret"},
 		{[]string{"client", "show"}, "accepts 1 arg(s), received 0"},
 		{[]string{"client", "remov", "conf"}, `unknown command "remov" for "caddy oauth client"`},
 		{[]string{"clients"}, `unknown command "clients" for "caddy oauth"`},
 		{[]string{"token", "mint"}, `required flag(s) "client" not set`},
-		{[]string{"token", "mint", "--client", "nobody"}, "there is no such client"},
 		{[]string{"token", "mint", "--client", "conf", "--scope", "trusted"}, "The requested scope is invalid, unknown, or malformed. (scope_not_allowed)"},
-		{[]string{"token", "mint", "--client", "conf", "--lifetime", "36d"}, "a token can live from 1s to 35d"},
 		{[]string{"token", "mint", "--client", "conf", "--lifetime", "0s"}, "token lifetime 0s: use 1s to 35d"},
 		{[]string{"token", "revoke"}, "name one of --jti, --family, --user and --client"},
 		{[]string{"token", "revoke", "--jti", "a", "--force"}, "--force belongs to --family, --user and --client"},
@@ -243,7 +237,6 @@ func TestCommandErrors(t *testing.T) {
 		{[]string{"keys", "renew"}, `unknown command "renew" for "caddy oauth keys"`},
 		{[]string{"keys", "revoke", "nobody"}, "there is no such signing key"},
 		{[]string{"keys", "revoke", ""}, "name the key to revoke: kid"},
-		{[]string{"keys", "revoke"}, "accepts 1 arg(s), received 0"},
 	} {
 		out, err := g.run("", test.args...)
 		if err == nil || err.Error() != test.want {

@@ -108,12 +108,3 @@ func TestA146IdsOfUsersThatApplicationsKnowThemBy(t *testing.T) {
 	g.must(http.StatusConflict, "POST", "/oauth/users", eve) // an application had this sub
 	g.must(http.StatusCreated, "POST", "/oauth/users", foreign)
 }
-
-// TestA146ValidateWarnsOfIdsThatAreNotASCII checks the warning, which needs `openid`.
-func TestA146ValidateWarnsOfIdsThatAreNotASCII(t *testing.T) {
-	user := "user u-ädä {\nemail a@acme.example\npassword " + adaHash + "\n}\nuser u-bob {\nemail b@acme.example\npassword " + adaHash + "\n}\n"
-	for option, want := range map[string][]string{"openid": {`6 user id "u-ädä": applications know a user by it (sub)`}, "pkce required": nil} {
-		got := validateProcess(t, "{\noauth {\nissuer https://a.example\nstore memory\n"+option+"\n"+user+"}\n}\nhttps://a.example:8001 {\noauth_server\n}\n")
-		holdWarnings(t, got, want, "Caddyfile", 0)
-	}
-}

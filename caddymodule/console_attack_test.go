@@ -186,10 +186,10 @@ func TestO65NobodyElseOpensThePagesOfTheConsole(t *testing.T) {
 	}
 }
 
-// TestO66AnOrganisationsOperatorReachesNobodyElse: every page and every change of the console, by an operator of one organisation, about a
+// TestO66O71AnOrganisationsOperatorReachesNobodyElse: every page and every change of the console, by an operator of one organisation, about a
 // person of another by id, by address and by session, and with form fields that no page offers → no word of that person, and nothing
-// changes.
-func TestO66AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
+// changes; about a service account and a person without a role (O71), in her organisation → neither changed nor recovered.
+func TestO66O71AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_SMTP_PASSWORD", mailtest.Password)
 	s := startConsole(t, "store memory", "store memory\n\t\t"+mailLines(mailtest.Start(t, mailtest.Options{})))
 	s.signedIn(t, "ben@other.example")
@@ -250,6 +250,20 @@ func TestO66AnOrganisationsOperatorReachesNobodyElse(t *testing.T) {
 				t.Errorf("%s %s: %d", do, id, a.status)
 			}
 		}
+	}
+	s.ok("service-account", "add", "--id", "backup", "--org", "acme", "--role", "member")
+	s.ok("user", "add", "--id", "u-none", "--email", "none@acme.example", "--org", "acme", "--role", "member", "--password-hash", peopleHash())
+	s.must(http.StatusOK, http.MethodPatch, "/oauth/users/u-none", `{"role":""}`)
+	before = s.snapshot()
+	for _, id := range []string{"backup", "u-none"} { // whom no role manages
+		for _, do := range []string{"disable", "remove", "recover", "end_sessions"} {
+			if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do="+do+"&id="+id), "", sentByPage...); a.status != http.StatusForbidden {
+				t.Errorf("%s %s: %d", do, id, a.status)
+			}
+		}
+	}
+	if now := s.snapshot(); now != before {
+		t.Errorf("changed:\n%s\nwas\n%s", now, before)
 	}
 	for name, form := range map[string]url.Values{
 		"somebody of another organisation": {"email": {"ben@other.example"}, "role": {"member"}},
@@ -575,25 +589,6 @@ func TestO66PeopleOfOtherIssuersAreNoColleagues(t *testing.T) {
 				t.Errorf("%s: %.3000s", path, body)
 			}
 		}
-	}
-}
-
-// TestO71WhoIsManagedByNoRole: a service account and a person without a role, in the organisation of an operator → neither changed nor recovered.
-func TestO71WhoIsManagedByNoRole(t *testing.T) {
-	s := startConsole(t)
-	s.ok("service-account", "add", "--id", "backup", "--org", "acme", "--role", "member")
-	s.ok("user", "add", "--id", "u-none", "--email", "none@acme.example", "--org", "acme", "--role", "member", "--password-hash", peopleHash())
-	s.must(http.StatusOK, http.MethodPatch, "/oauth/users/u-none", `{"role":""}`)
-	before, v := s.snapshot(), s.operator(t, "owen@acme.example")
-	for _, id := range []string{"backup", "u-none"} {
-		for _, do := range []string{"disable", "remove", "recover", "end_sessions"} {
-			if a := v.send(http.MethodPost, s.at("admin", "/oauth/admin/people/act?do="+do+"&id="+id), "", sentByPage...); a.status != http.StatusForbidden {
-				t.Errorf("%s %s: %d", do, id, a.status)
-			}
-		}
-	}
-	if now := s.snapshot(); now != before {
-		t.Errorf("changed:\n%s\nwas\n%s", now, before)
 	}
 }
 

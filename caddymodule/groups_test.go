@@ -77,46 +77,18 @@ func TestG130GroupsReachTokensAndUpstreams(t *testing.T) {
 			}
 		})
 	}
-	d.sub("refreshed", func(d *adminDoor) {
-		got := d.granted("trusted groups refresh_token", "ada@acme.example")
-		narrow := d.obtain(with(requestOf("conf").refresh(got.RefreshToken), "scope", "trusted"))
-		if claim := groupsOf(d.t, narrow.AccessToken); claim != "" {
-			d.t.Errorf("a narrower token has %s", claim)
-		}
-		whole := d.obtain(requestOf("conf").refresh(narrow.RefreshToken))
-		if claim := groupsOf(d.t, whole.AccessToken); claim != all {
-			d.t.Errorf("a refreshed token has %s", claim)
-		}
-	})
-	d.sub("a client without the scope", func(d *adminDoor) {
-		r := requestOf("other")
-		r.scope = "trusted groups"
-		if p := d.browser().authorize(r, "ada@acme.example"); p.location().Query().Get("error") != "invalid_scope" {
-			d.t.Errorf("%s", p.header.Get("Location"))
-		}
-	})
-	d.sub("a server token", func(d *adminDoor) {
-		d.denied(url.Values{"grant_type": {"client_credentials"}, "client_id": {"conf"}, "client_secret": {confSecret}, "scope": {"groups"}}, badScope())
-	})
-	d.sub("an admin's token for a member", func(d *adminDoor) {
-		admin := d.operatorToken("conf", "u-ada", "trusted public groups")
-		if groupsOf(d.t, admin) != all {
-			d.t.Errorf("the operator's token has %s", groupsOf(d.t, admin))
-		}
-		if got := d.created(admin, mintRequest{id: "u-grace"}); got.Scope != "trusted public" || groupsOf(d.t, got.AccessToken) != "" {
-			d.t.Errorf("%q %s", got.Scope, groupsOf(d.t, got.AccessToken))
-		}
-	})
-	d.sub("the consent page", func(d *adminDoor) {
-		r := requestOf("conf")
-		r.scope = "groups"
-		for language, want := range map[string]string{"en": "See which groups you belong to", "de": "Sehen, zu welchen Gruppen Sie gehören"} {
-			b := d.signedIn("ben@acme.example")
-			if p := b.fetch("GET", r.path(), "", "Accept-Language", language); !strings.Contains(p.body, want) {
-				d.t.Errorf("%s: %s", language, p.body)
-			}
-		}
-	})
+	got := d.granted("trusted groups refresh_token", "ada@acme.example")
+	narrow := d.obtain(with(requestOf("conf").refresh(got.RefreshToken), "scope", "trusted"))
+	if claim := groupsOf(t, narrow.AccessToken); claim != "" {
+		t.Errorf("a narrower token has %s", claim)
+	}
+	if claim := groupsOf(t, d.obtain(requestOf("conf").refresh(narrow.RefreshToken)).AccessToken); claim != all {
+		t.Errorf("a refreshed token has %s", claim)
+	}
+	admin := d.operatorToken("conf", "u-ada", "trusted public groups")
+	if minted := d.created(admin, mintRequest{id: "u-grace"}); groupsOf(t, admin) != all || minted.Scope != "trusted public" || groupsOf(t, minted.AccessToken) != "" {
+		t.Errorf("the operator's token has %s, a member's %q %s", groupsOf(t, admin), minted.Scope, groupsOf(t, minted.AccessToken))
+	}
 }
 
 // TestG131RequireGroup: `require group` → byte for byte one of the token's groups, else 403. Package rule has the names that look alike.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -77,9 +76,7 @@ func TestInteropGoOAuth2Code(t *testing.T) {
 				// The library refreshes when a call uses an expired token.
 				source := config.TokenSource(t.Context(), expire(token))
 				response, err := oauth2.NewClient(t.Context(), source).Get(g.url + "/api/x")
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				_ = response.Body.Close()
 				if subject := g.upstream.one(t).Header.Get("X-Auth-Subject"); subject != "u-ada" {
 					t.Errorf("status %d, the upstream was told %q", response.StatusCode, subject)
@@ -90,53 +87,15 @@ func TestInteropGoOAuth2Code(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestInteropGoOAuth2TwoSources: two processes with one refresh token refresh at once, and neither loses its access.
-func TestInteropGoOAuth2TwoSources(t *testing.T) {
-	g := startPeople(t)
-	config := g.oauth2Config("conf", oauth2.AuthStyleInHeader)
-	token := expire(g.oauth2Token(config))
-	for range 5 {
-		got := make([]*oauth2.Token, 8)
-		errs := make([]error, len(got))
-		var sources sync.WaitGroup
-		for i := range got {
-			source := config.TokenSource(t.Context(), token)
-			sources.Go(func() { got[i], errs[i] = source.Token() })
+		config := g.oauth2Config("conf", style)
+		token, err := config.PasswordCredentialsToken(t.Context(), "ada@acme.example", peoplePassword)
+		check(t, err)
+		if token.ExpiresIn != 2419200 || token.RefreshToken != "" || !g.alive(token.AccessToken) {
+			t.Errorf("by password: expires in %d, refresh token %t", token.ExpiresIn, token.RefreshToken != "")
 		}
-		sources.Wait()
-		for i := range got {
-			if errs[i] != nil {
-				t.Fatal(errs[i])
-			}
-			if got[i].RefreshToken != got[0].RefreshToken || got[i].RefreshToken == token.RefreshToken {
-				t.Fatalf("source %d holds another refresh token than the first, or none that is new", i)
-			}
-			if !g.alive(got[i].AccessToken) {
-				t.Errorf("the access token of source %d is dead", i)
-			}
-		}
-		token = expire(got[0])
-	}
-}
-
-func TestInteropGoOAuth2Password(t *testing.T) {
-	g := startPeople(t)
-	for styleName, style := range oauth2Styles {
-		t.Run(styleName, func(t *testing.T) {
-			config := g.oauth2Config("conf", style)
-			token, err := config.PasswordCredentialsToken(t.Context(), "ada@acme.example", peoplePassword)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if token.ExpiresIn != 2419200 || token.RefreshToken != "" || !g.alive(token.AccessToken) {
-				t.Errorf("expires in %d, refresh token %t", token.ExpiresIn, token.RefreshToken != "")
-			}
-			_, err = config.PasswordCredentialsToken(t.Context(), "ada@acme.example", "wrong password")
-			wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
-		})
+		g.upstream.seen()
+		_, err = config.PasswordCredentialsToken(t.Context(), "ada@acme.example", "wrong password")
+		wantRetrieveError(t, err, http.StatusBadRequest, "invalid_grant")
 	}
 }
 

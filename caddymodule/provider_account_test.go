@@ -8,22 +8,6 @@ import (
 	"testing"
 )
 
-// TestP77TabsAndTheBackButton: two tabs and the back button → each returns to its application.
-func TestP77TabsAndTheBackButton(t *testing.T) {
-	corp := newLyingProvider(t)
-	g := startProviders(t, atProvider("corp", corp, "link verified_email"))
-	b := g.browser()
-	first, second := requestOf("first"), requestOf("first")
-	second.state = "another tab"
-	one := corp.follow(b.chooses(t, b.open(first.path()), "corp").header.Get("Location"))
-	page := b.open(second.path())
-	two := corp.follow(b.chooses(t, page, "corp").header.Get("Location"))
-	b.codeToClient(t, b.open(two), second)
-	b.codeToClient(t, b.open(one), first)
-	// Back to the previous page: its form still works.
-	b.codeToClient(t, b.atProvider(t, b.chooses(t, b.open(first.path()+"&prompt=login"), "corp"), corp), first)
-}
-
 // TestP78SignInsAtAProviderAreThrottled: continuous guesses of codes from one address → 429, the provider is not
 // asked.
 func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
@@ -57,9 +41,9 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	other.holdSignedInAs(t, "ada@acme.example")
 }
 
-// TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sessions end; the last way in, another user's,
-// or a forged form → refused, and nothing is recorded as ended.
-func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
+// TestP80P111LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sign-ins, codes and refresh tokens end in the same
+// step, those of other sign-ins go on; the last way in, another user's, or a forged form → refused, and nothing is recorded as ended.
+func TestP80P111LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\nlink verified_email\ntitle Acme")+atProvider("other", other, "link verified_email"))
 	b, elsewhere := g.browser(), g.browser()
@@ -75,29 +59,36 @@ func TestP80LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 		t.Error("the only way in was unlinked")
 	}
 	elsewhere.signsInAt(t, "other", other)
-	got := buttons(t, b.open("/oauth/account"), "identity")
-	if !slices.Equal(got, []string{"corp 7", "other 7"}) {
+	if got := buttons(t, b.open("/oauth/account"), "identity"); !slices.Equal(got, []string{"corp 7", "other 7"}) {
 		t.Errorf("linked %q", got)
+	}
+	first := requestOf("first")
+	first.scope += " refresh_token"
+	ended, lives := elsewhere.redeem(t, elsewhere.open(first.path()), first), b.redeem(t, b.open(first.path()), first)
+	code := elsewhere.codeToClient(t, elsewhere.open(first.path()), first)
+	if !g.alive(ended.AccessToken) {
+		t.Fatal("the application's access token is dead")
 	}
 	stranger := g.browser()
 	stranger.signIn(stranger.open("/oauth/login"), "max@acme.example", peoplePassword)
 	stranger.change("identity", "other 7")
 	stranger.change("identity", "corp unknown")
-	g.notLogged(t, "account access ended")
-	if got := buttons(t, b.open("/oauth/account"), "identity"); len(got) != 2 {
-		t.Errorf("somebody else has unlinked it: %q", got)
-	}
-	action, fields := formIn(t, b.open("/oauth/account"))
+	_, fields := formIn(t, b.open("/oauth/account"))
 	fields.Set("identity", "other 7")
 	fields.Set("form_token", "made up")
-	if p := b.send(action, fields); p.status != http.StatusForbidden {
-		t.Errorf("a forged form: %d", p.status)
+	holdForbidden(t, b.send("/oauth/account", fields))
+	g.notLogged(t, "account access ended")
+	if got := buttons(t, b.open("/oauth/account"), "identity"); len(got) != 2 {
+		t.Errorf("unlinked by another user, or by a forged form: %q", got)
 	}
 	holdChanged(t, b.change("identity", "other 7"), "/oauth/account?done=identity")
-	b.holdSignedInAs(t, "new@acme.example")
-	if p := elsewhere.open("/oauth/account"); p.status != http.StatusSeeOther {
-		t.Errorf("the session that came of it lives: %d", p.status)
+	if p := elsewhere.open("/oauth/account"); p.status != http.StatusSeeOther || g.alive(ended.AccessToken) {
+		t.Errorf("the session that came of it lives, or its application's token: %d", p.status)
 	}
+	g.refused(first.refresh(ended.RefreshToken), http.StatusBadRequest, "invalid_grant")
+	g.refused(first.exchange(code), http.StatusBadRequest, "invalid_grant")
+	g.obtain(first.refresh(lives.RefreshToken))
+	b.holdSignedInAs(t, "new@acme.example")
 }
 
 // TestP81ASignOutLeadsThroughTheProvider: sign-out with a default provider → through it and back to the page, without
@@ -164,45 +155,6 @@ func TestP150ANameIsGivenToAnotherProvider(t *testing.T) {
 	if err := g.tryReload(site(atProvider("corp", before, "formerly {env.HOME}"))); err == nil || !strings.Contains(err.Error(), `formerly "{env.HOME}": write the URL out, at Caddyfile:`) {
 		t.Errorf("a placeholder: %v", err)
 	}
-}
-
-// twoAccounts returns a Gatehouse where grace has an account at each of two providers, and the browsers in which she
-// signed in with them.
-func twoAccounts(t *testing.T) (g *gatehouse, corp *lyingProvider, byCorp, byOther *browser) {
-	t.Helper()
-	corp, other := newLyingProvider(t), newLyingProvider(t)
-	g = startProviders(t, atProvider("corp", corp, "create\nlink verified_email")+atProvider("other", other, "link verified_email"))
-	grace := map[string]any{"sub": "7", "email": "new@acme.example", "email_verified": true, "name": "New"}
-	corp.says(grace)
-	other.says(grace)
-	byCorp, byOther = g.browser(), g.browser()
-	byCorp.signsInAt(t, "corp", corp)
-	byOther.signsInAt(t, "other", other)
-	return g, corp, byCorp, byOther
-}
-
-// TestP111UnlinkingEndsApplications: an identity unlinked → its sign-ins, host sessions, codes and refresh tokens end in the same step,
-// those of other sign-ins go on.
-func TestP111UnlinkingEndsApplications(t *testing.T) {
-	g, _, byCorp, byOther := twoAccounts(t)
-	first := requestOf("first")
-	first.scope += " refresh_token"
-	ended, lives := g.obtain(first.exchange(byCorp.codeToClient(t, byCorp.open(first.path()), first))), g.obtain(first.exchange(byOther.codeToClient(t, byOther.open(first.path()), first)))
-	code := byCorp.codeToClient(t, byCorp.open(first.path()), first)
-	if status, _, body := g.get("/api/x", ended.AccessToken); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
-	holdChanged(t, byOther.change("identity", "corp 7"), "/oauth/account?done=identity")
-	if status, _, _ := g.get("/api/x", ended.AccessToken); status != http.StatusUnauthorized {
-		t.Errorf("the application's access token: %d", status)
-	}
-	g.refused(first.refresh(ended.RefreshToken), http.StatusBadRequest, "invalid_grant")
-	g.refused(first.exchange(code), http.StatusBadRequest, "invalid_grant")
-	if p := byCorp.open("/oauth/account"); p.status != http.StatusSeeOther {
-		t.Errorf("the sign-in lives: %d", p.status)
-	}
-	g.obtain(first.refresh(lives.RefreshToken))
-	byOther.holdSignedInAs(t, "new@acme.example")
 }
 
 // TestP116VouchingForAnAddressSharesNobody: an operator vouches for an address of a user whose linked account has not

@@ -6,14 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
-	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -90,66 +87,6 @@ func TestK11RestoredBackup(t *testing.T) {
 	g.reload(durableSite)
 	if g.gate(fresh) != 200 || g.gate(good) != 401 || strings.Count(g.logs(), putBackLine) != 1 {
 		t.Error("the next start begins anew once more")
-	}
-}
-
-// TestK11FailoverThatLostARevocation: a standby that lacked a revocation took over while the node was down, and another revocation has its
-// place in the feed → the keys are replaced.
-func TestK11FailoverThatLostARevocation(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	good, next := g.token(), g.token()
-	id := decodedID(t, g, next)
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
-	g.marked()
-	g.stop()
-	g.behind(`UPDATE revocations SET kind = 'jti', id = '` + id + `', issued_until = NULL;
-		UPDATE feed_tags SET tag = tag + 1`)
-	g.reload(durableSite)
-	g.eventually("it is noticed", func() bool { return strings.Contains(g.logs(), putBackLine) })
-	g.eventually("the old key is revoked", func() bool { return g.gate(good) == 401 && g.gate(next) == 401 })
-	g.eventually("the new revocation is known", func() bool { return g.app().node.Revocations.Len() >= 2 })
-	if fresh := g.token(); g.gate(fresh) != 200 {
-		t.Error("a new token is refused")
-	}
-	g.marked()
-	if n := strings.Count(g.logs(), putBackLine); n != 1 {
-		t.Errorf("the log tells of it %d times", n)
-	}
-}
-
-// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former
-// stays as it is, since other nodes may use that database.
-func TestK11NodesThatDistrustTogether(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	use, err := node.Acquire(node.Settings{
-		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
-	}, nil)
-	check(t, err)
-	t.Cleanup(func() { _ = use.Release() })
-	other := use.Value
-	check(t, other.Open())
-	for range 3 {
-		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
-	}
-	g.marked()
-	former := markers(t)
-	before, revoked := readFile(t, former[0]), g.storedKey().ID
-	g.behind("UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
-	g.eventually("both have gone over", func() bool {
-		for _, e := range []*node.Node{g.app().node, other} {
-			if list := e.Keys.List(); len(list) != 1 || list[0].ID == revoked {
-				return false
-			}
-		}
-		return !strings.Contains(former[0], g.progress().Identity)
-	})
-	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else","force":true}`)
-	g.marked()
-	if files := markers(t); len(former) != 1 || len(files) != 2 || readFile(t, former[0]) != before {
-		t.Errorf("there are %v and %v; the former has %s, and had %s", former, files, readFile(t, former[0]), before)
-	}
-	if list := other.Keys.List(); len(list) != 1 {
-		t.Errorf("the other node has %d keys", len(list))
 	}
 }
 

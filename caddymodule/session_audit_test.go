@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestPeopleAreAuditedOnce: each decision of the pages leaves one line, with user, reason and no credential. Pages
-// that are only displayed leave none.
-func TestPeopleAreAuditedOnce(t *testing.T) {
+// TestF31PeopleAreAuditedOnce: each decision of the pages leaves one line, with user, reason and no credential, nor a password that was typed into
+// the field for the address. Pages that are only displayed leave none.
+func TestF31PeopleAreAuditedOnce(t *testing.T) {
 	g := startPeople(t)
 	d := &door{gatehouse: g}
 	b := g.browser()
@@ -24,6 +24,8 @@ func TestPeopleAreAuditedOnce(t *testing.T) {
 		{"a wrong password", func() page { signIn = b.signIn(signIn, " Ada@acme.example", "wrong"); return signIn },
 			map[string]any{"msg": "sign-in refused", "reason": "sign_in_failed", "account": "ada@acme.example", "address": "127.0.0.1"}},
 		{"the password where the address belongs", func() page { signIn = b.signIn(signIn, peoplePassword, "x"); return signIn },
+			map[string]any{"msg": "sign-in refused", "account": nil}},
+		{"a password that looks like an address", func() page { signIn = b.signIn(signIn, "Hunter2@Summer-2026!", "x"); return signIn },
 			map[string]any{"msg": "sign-in refused", "account": nil}},
 		{"a forged form", func() page { return b.send("/oauth/login", url.Values{"email": {"ada@acme.example"}}) },
 			map[string]any{"reason": "form_forged", "path": "/oauth/login", "method": "POST"}},
@@ -63,5 +65,5 @@ func TestPeopleAreAuditedOnce(t *testing.T) {
 			d.leaves(t, c.want)
 		})
 	}
-	g.notLogged(t, peoplePassword, "evil.tld", conf.state)
+	g.notLogged(t, peoplePassword, "evil.tld", conf.state, "Hunter2", "hunter2")
 }

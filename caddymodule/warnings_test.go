@@ -227,15 +227,19 @@ func TestV7ValidateWarnsOfApplicationsAtTheIssuersOrigin(t *testing.T) {
 	}
 }
 
-// TestG126ValidateWarnsOfTheIssuer: an issuer that requests do not reach, keys in the clear, a guessable secret → a warning with file and
-// line, without the secret.
-func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
+// TestG126A144A146ValidateWarnsOfTheIssuer: an issuer that requests do not reach, keys in the clear, a guessable secret, `pkce optional` of a
+// confidential client, with `openid` a user id beyond ASCII → a warning with file and line, without the secret.
+func TestG126A144A146ValidateWarnsOfTheIssuer(t *testing.T) {
 	// The oauth block begins in line 2, and its issuer is line 3.
 	options := func(lines ...string) string {
 		return "{\noauth {\n" + strings.Join(lines, "\n") + "\n}\n}\n"
 	}
 	const ours = "issuer https://a.example"
 	sealed := "keys {\nencrypt_with {env.GATE_KEK}\n}"
+	client := func(id, pkce string) string {
+		return "client " + id + " {env.GATE_GOOD} {\ngrants authorization_code\nscopes openid\nredirect_uris https://c.example/" + id + "\n" + pkce + "\n}"
+	}
+	user := "user u-ädä {\nemail a@acme.example\npassword " + adaHash + "\n}\nuser u-bob {\nemail b@acme.example\npassword " + adaHash + "\n}"
 	inside := func(block string) string { return "https://a.example:8001 {\n" + block + "\nrespond 404\n}\n" }
 	for _, test := range []struct {
 		name, caddyfile string
@@ -262,6 +266,9 @@ func TestG126ValidateWarnsOfTheIssuer(t *testing.T) {
 		{"never reached", options(ours, sealed) + inside("route {\nrespond 200\noauth_server\n}"), []string{"12 never reached"}},
 		{"another host", options(ours, sealed) + "https://b.example:8001 {\noauth_server\n}\n", []string{"3 no site with oauth_server has the host of the issuer, a.example"}},
 		{"the issuer has a path", options("issuer https://a.example/auth", sealed) + inside("handle /auth/* {\noauth_server\n}"), []string{"11 /.well-known/oauth-authorization-server/auth"}},
+		{"pkce", options(ours, sealed, "openid", client("new", "pkce required"), client("old", "pkce optional"), client("usual", "")) + inside("oauth_server"), []string{"14 client old has `pkce optional`"}},
+		{"a user id of OpenID Connect", options(ours, sealed, "openid", user) + inside("oauth_server"), []string{`8 user id "u-ädä": applications know a user by it (sub)`}},
+		{"a user id without it", options(ours, sealed, user) + inside("oauth_server"), nil},
 		{"keys in the clear", options(ours) + inside("oauth_server"), []string{"3 signing keys are stored in the clear"}},
 		{"a secret that can be guessed", options(ours, sealed, "client one secret123", "client two {env.GATE_GUESS}", "client three {env.GATE_GOOD}", "client four correct-horse-battery-staple") + inside("oauth_server"),
 			[]string{"7 the secret of client one can be guessed", "8 the secret of client two can be guessed"}},
