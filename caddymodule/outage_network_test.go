@@ -192,45 +192,37 @@ func TestF16NodeCutOff(t *testing.T) {
 
 // TestI7NothingIsLeft: outages that have ended → no connection and no goroutine is left behind.
 func TestI7NothingIsLeft(t *testing.T) {
-	server := pgtest.Shared(t)
-	connections := func(o *remoteDoor, db *sql.DB) (n int) {
-		t.Helper()
-		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE application_name = 'gatehouse' AND datname = current_database()`).Scan(&n)
-		check(t, err)
-		return n
-	}
-	t.Run("while it runs", func(t *testing.T) {
-		o := openRemote(t, server)
-		db := o.beside()
-		o.met(o.needs())
-		crowd := func() { o.crowd(o.userTokens(requestOf("conf"), ada).RefreshToken, 20) }
-		crowd()
-		o.client.CloseIdleConnections()
-		before, _ := o.settled()
-		needs := o.needs()
-		o.proxy.Cut()
-		o.unmet(needs)
-		o.proxy.Restore()
-		o.met(needs)
-		needs = o.needs()
-		o.proxy.HalfDead()
-		o.met(needs)
-		o.proxy.Restore()
-		crowd()
-		o.client.CloseIdleConnections()
-		// The server learns of closed silent connections when the proxy lets it.
-		const pool = 16 // the default
-		o.eventually(fmt.Sprintf("there are no more connections than a pool of %d has", pool), func() bool {
-			return connections(o, db) <= pool
-		})
-		// The proxy has up to six for each connection, and the pool need not be as full as before.
-		slack := 6*pool + 10
-		o.eventually(fmt.Sprintf("there are %d goroutines as before", before), func() bool {
-			after, _ := o.settled()
-			return after <= before+slack
-		})
-		o.proxy.Cut()
-		o.t.Cleanup(o.proxy.Restore)
+	const pool = 16 // the default
+	o := openRemote(t, pgtest.Shared(t))
+	db := o.beside()
+	o.met(o.needs())
+	crowd := func() { o.crowd(o.userTokens(requestOf("conf"), ada).RefreshToken, 20) }
+	crowd()
+	o.client.CloseIdleConnections()
+	before, _ := o.settled()
+	needs := o.needs()
+	o.proxy.Cut()
+	o.unmet(needs)
+	o.proxy.Restore()
+	o.met(needs)
+	needs = o.needs()
+	o.proxy.HalfDead()
+	o.met(needs)
+	o.proxy.Restore()
+	crowd()
+	o.client.CloseIdleConnections()
+	// The server learns of closed silent connections when the proxy lets it.
+	o.eventually(fmt.Sprintf("there are no more connections than a pool of %d has", pool), func() bool {
+		var n int
+		check(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gatehouse' AND datname = current_database()`).Scan(&n))
+		return n <= pool
 	})
+	// The proxy has up to six for each connection, and the pool need not be as full as before.
+	slack := 6*pool + 10
+	o.eventually(fmt.Sprintf("there are %d goroutines as before", before), func() bool {
+		after, _ := o.settled()
+		return after <= before+slack
+	})
+	o.proxy.Cut()
+	t.Cleanup(o.proxy.Restore)
 }

@@ -105,26 +105,20 @@ func TestP25P72StateIsOfThisBrowserAndProvider(t *testing.T) {
 		return corp.follow(b.chooses(t, b.open("/oauth/login?switch=1"), "corp").header.Get("Location"))
 	}
 	const again = "The sign-in at "
-	attacker := g.browser()
-	theirs := begins(attacker)
-	for name, target := range map[string]func(own string) string{
-		"another browser's": func(string) string { return theirs },
-		"damaged":           func(own string) string { return strings.Replace(own, "state=", "state=A", 1) },
-		"another provider's": func(own string) string {
-			return strings.Replace(own, "/oauth/callback/corp", "/oauth/callback/other", 1)
-		},
-		"another provider's, with its iss": func(own string) string {
-			return strings.NewReplacer("/oauth/callback/corp", "/oauth/callback/other", url.QueryEscape(corp.URL), url.QueryEscape(other.URL)).Replace(own)
-		},
-		"another's code": func(own string) string { return strings.Replace(own, codeIn(own), codeIn(theirs), 1) },
-		"a made-up code": func(own string) string { return strings.Replace(own, codeIn(own), "made-up", 1) },
-		"iss of another": func(own string) string {
-			return strings.Replace(own, url.QueryEscape(corp.URL), url.QueryEscape(other.URL), 1)
-		},
+	theirs, corpIss, otherIss := begins(g.browser()), url.QueryEscape(corp.URL), url.QueryEscape(other.URL)
+	for name, replace := range map[string]func(own string) []string{
+		"damaged":                          func(string) []string { return []string{"state=", "state=A"} },
+		"another provider's":               func(string) []string { return []string{"/callback/corp", "/callback/other"} },
+		"another provider's, with its iss": func(string) []string { return []string{"/callback/corp", "/callback/other", corpIss, otherIss} },
+		"another browser's":                func(own string) []string { return []string{own, theirs} },
+		"another's code":                   func(own string) []string { return []string{codeIn(own), codeIn(theirs)} },
+		"a made-up code":                   func(own string) []string { return []string{codeIn(own), "made-up"} },
+		"iss of another":                   func(string) []string { return []string{corpIss, otherIss} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := g.browser()
-			p := b.holdBack(t, b.open(target(begins(b))), "provider_failed", again)
+			own := begins(b)
+			p := b.holdBack(t, b.open(strings.NewReplacer(replace(own)...).Replace(own)), "provider_failed", again)
 			if len(buttons(t, p, "provider")) != 2 {
 				t.Error("there is no way to go on")
 			}
@@ -133,46 +127,28 @@ func TestP25P72StateIsOfThisBrowserAndProvider(t *testing.T) {
 	if other.redeemed != 0 {
 		t.Errorf("%d codes were taken to another provider", other.redeemed)
 	}
-	t.Run("prefetched", func(t *testing.T) {
-		b := g.browser()
-		own := begins(b)
-		if p := b.fetch("HEAD", own, ""); p.status != http.StatusForbidden {
-			t.Errorf("HEAD %d", p.status)
-		}
-		if p := b.fetch("GET", own, "", "Sec-Purpose", "prefetch"); p.status != http.StatusForbidden {
-			t.Errorf("prefetch %d", p.status)
-		}
-		b.open(own)
-		b.holdSignedInAs(t, "ada@acme.example")
-	})
-	t.Run("replayed", func(t *testing.T) {
-		b := g.browser()
-		own := begins(b)
-		b.open(own)
-		session := b.cookie("session")
-		if p := b.open(own); p.header.Get("Location") != "/oauth/account" || b.cookie("session") != session {
-			t.Errorf("sent twice: %d %q", p.status, p.header.Get("Location"))
-		}
-		b.signOut()
-		fresh := begins(g.browser())
-		if p := b.open(strings.Replace(own, codeIn(own), codeIn(fresh), 1)); b.cookie("session") != "" || p.status != http.StatusSeeOther {
-			t.Errorf("a used state signed somebody in: %d", p.status)
-		}
-	})
-	t.Run("posted", func(t *testing.T) {
-		if p := g.browser().fetch("POST", g.url+"/oauth/callback/corp", "code=x&state=y"); p.status != http.StatusMethodNotAllowed {
-			t.Errorf("status %d", p.status)
-		}
-		if p := g.browser().open("/oauth/callback/nobody?code=x&state=y"); p.status != http.StatusNotFound {
-			t.Errorf("status %d", p.status)
-		}
-	})
-	t.Run("too old", func(t *testing.T) {
-		b := g.browser()
-		own := begins(b)
-		clock.advance(11 * time.Minute)
-		b.holdBack(t, b.open(own), "provider_failed", again)
-	})
+	b := g.browser()
+	own := begins(b)
+	if head, fetched := b.fetch("HEAD", own, ""), b.fetch("GET", own, "", "Sec-Purpose", "prefetch"); head.status != http.StatusForbidden || fetched.status != http.StatusForbidden {
+		t.Errorf("HEAD %d, prefetch %d", head.status, fetched.status)
+	}
+	b.open(own)
+	b.holdSignedInAs(t, "ada@acme.example")
+	session := b.cookie("session")
+	if p := b.open(own); p.header.Get("Location") != "/oauth/account" || b.cookie("session") != session {
+		t.Errorf("sent twice: %d %q", p.status, p.header.Get("Location"))
+	}
+	b.signOut()
+	fresh := begins(g.browser())
+	if p := b.open(strings.Replace(own, codeIn(own), codeIn(fresh), 1)); b.cookie("session") != "" || p.status != http.StatusSeeOther {
+		t.Errorf("a used state signed a person in: %d", p.status)
+	}
+	if posted, unknown := b.fetch("POST", "/oauth/callback/corp", "code=x&state=y"), b.open("/oauth/callback/nobody?code=x&state=y"); posted.status != http.StatusMethodNotAllowed || unknown.status != http.StatusNotFound {
+		t.Errorf("posted: %d, at an unknown provider: %d", posted.status, unknown.status)
+	}
+	own = begins(b)
+	clock.advance(11 * time.Minute)
+	b.holdBack(t, b.open(own), "provider_failed", again)
 }
 
 // codeIn returns the code in the URL of a callback.
