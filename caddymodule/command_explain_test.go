@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestG134CommandTokenExplainSaysWhatItIs: `token explain` of good, expired, revoked, forged, altered or unknown tokens and of garbage → what it is
-// and what is wrong, unverified claims escaped under a heading, never the token.
-func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
+// TestG134T148CommandTokenExplainSaysWhatItIs: `token explain` of good, expired, revoked, forged, altered or unknown tokens and of garbage → what it
+// is and what is wrong, unverified claims escaped under a heading, never the token; with a token as argument → an error that does not repeat it.
+func TestG134T148CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, staffed)
 	mint := func(args ...string) string {
@@ -88,22 +88,16 @@ func TestG134CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	if out, err := g.run(access, "token", "explain", "--audience", "https://other.example"); err != nil || !strings.Contains(out, "audience_wrong;") {
 		t.Errorf("for another audience: %v\n%s", err, out)
 	}
+	for _, args := range [][]string{{access}, {"Bearer", access}, {"--json", access}} {
+		out, err := g.run("", append([]string{"token", "explain"}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), "give the token on standard input") || strings.Contains(out+err.Error(), access) {
+			t.Errorf("as an argument: %.20q: %s, %v", args, out, err)
+		}
+	}
 	body := g.must(http.StatusOK, "POST", "/oauth/tokens/explain", `{"token":"`+foreign+`"}`)
 	if !strings.Contains(body, `"what":"a JWT (typ JWT, alg RS256, kid k-7)","unverified":{"header":{"alg":"RS256","typ":"JWT","kid":"k-7"},"claims":{"iss":"https://login.example",`) ||
 		!strings.Contains(body, `"accepted":false`) {
 		t.Errorf("explained %s", body)
-	}
-}
-
-// TestT148ATokenAsAnArgument: `token explain` with a token as argument → an error that does not repeat it.
-func TestT148ATokenAsAnArgument(t *testing.T) {
-	g := startGatehouse(t, durableSite)
-	token := g.token()
-	for _, args := range [][]string{{token}, {"Bearer", token}, {"--json", token}} {
-		out, err := g.run("", append([]string{"token", "explain"}, args...)...)
-		if err == nil || !strings.Contains(err.Error(), "give the token on standard input") || strings.Contains(out+err.Error(), token) {
-			t.Errorf("%.20q: %s, %v", args, out, err)
-		}
 	}
 }
 

