@@ -59,7 +59,7 @@ http://ADDR {
 `
 
 // TestG99CommandRoutes: the routes of a gate without an issuer or a store → a table of what protects each and where it is configured, and JSON,
-// without a secret of the configuration or its matchers; the endpoint is read-only; no route → the command says so.
+// without a secret of the configuration or its matchers; the endpoint is read-only; no route, or no oauth app → the command says so.
 func TestG99CommandRoutes(t *testing.T) {
 	g := startGatehouse(t, routesSite)
 	out := g.ok("routes")
@@ -100,6 +100,9 @@ func TestG99CommandRoutes(t *testing.T) {
 	g.reload("{\nadmin ADMIN\nlog {\noutput file LOG\n}\n}\nhttp://ADDR {\nrespond 204\n}\n")
 	if status, _, body := g.adminRequest(http.MethodGet, "/oauth/routes"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no oauth app") {
 		t.Errorf("without the app: %d %s", status, body)
+	}
+	if _, err := g.run("", "status"); err == nil || !strings.Contains(err.Error(), "no oauth app") || !strings.Contains(g.reasons(), "no oauth app") {
+		t.Errorf("without the app: status %v, readiness %s", err, g.reasons())
 	}
 }
 

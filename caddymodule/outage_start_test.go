@@ -50,11 +50,14 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 			o := newRemote(t, server)
 			c.down(o.proxy)
 			began := time.Now()
-			o.userDoor = openUsers(t, "store memory", o.store)
+			o.userDoor = openUsers(t, "store memory", o.store, "\toauth_server\n", "\toauth_server {\n\t\tready\n\t}\n")
 			if took := time.Since(began); machine.Fair(took) > hangs {
 				t.Errorf("the start took %s", took)
 			}
 			if !strings.HasPrefix(c.name, "it is lost") {
+				if reasons := o.reasons(); o.ready() || !strings.Contains(reasons, "store: ") || !strings.Contains(reasons, "keys: ") || o.measured()["gatehouse_store_up"] != 0 {
+					t.Errorf("ready, or the operator is told: %s", reasons)
+				}
 				o.turnsAway(wellFormed(t))
 				if logs := o.logs(); strings.Contains(logs, `"msg":"serving"`) || !strings.Contains(logs, `"msg":"not serving yet: the database is away"`) {
 					t.Error("the log says that it serves, or nothing")
@@ -64,6 +67,7 @@ func TestF27DatabaseDownAtTheStart(t *testing.T) {
 			o.awaitAdmin()
 			o.eventually("the log says that it serves", func() bool { return strings.Contains(o.logs(), `"msg":"serving"`) })
 			t.Logf("serving %s after the start", time.Since(began))
+			o.eventually("the node is ready", func() bool { return o.ready() && o.reasons() == "" })
 			o.met(o.needs())
 			if !o.alive(o.userTokens(requestOf("conf"), ada).AccessToken) {
 				t.Error("the gate refuses a good token")

@@ -8,9 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
-
-	"github.com/gatehouse-auth/gatehouse/internal/faultproxy"
-	"github.com/gatehouse-auth/gatehouse/internal/pgtest"
 )
 
 // readySite is durableSite with public readiness.
@@ -56,22 +53,6 @@ func (g *gatehouse) reasons() string {
 	return strings.Join(answer.Reasons, "; ")
 }
 
-// TestF27ReadinessIsOff: readiness not configured → 404, as at any other unused path of ours.
-func TestF27ReadinessIsOff(t *testing.T) {
-	g := startGatehouse(t, site)
-	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
-	other, _, unknown := g.do(http.MethodGet, "/oauth/nothing", "")
-	if _, _, said := g.raw("GET /oauth/ready HTTP/1.1\nHost: nowhere.example\nConnection: close\n\n"); said != "" {
-		t.Errorf("on another host: %s", said)
-	}
-	if status != http.StatusNotFound || other != status || body != unknown {
-		t.Errorf("%d %s, and elsewhere %d %s", status, body, other, unknown)
-	}
-	if reasons := g.reasons(); reasons != "" {
-		t.Errorf("the operator is told: %s", reasons)
-	}
-}
-
 // live checks that the program says that it answers.
 func (g *gatehouse) live() {
 	g.t.Helper()
@@ -81,9 +62,23 @@ func (g *gatehouse) live() {
 	}
 }
 
-// TestF27ReadinessOnTheWire: GET or HEAD → the readiness, and at /oauth/live that the program answers; other methods → 405.
+// TestF27ReadinessOnTheWire: readiness not configured → 404, as at any other unused path of ours; configured, GET or HEAD → the readiness, and at
+// /oauth/live that the program answers; other methods → 405.
 func TestF27ReadinessOnTheWire(t *testing.T) {
-	g := startGatehouse(t, readySite)
+	g := startGatehouse(t, durableSite)
+	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")
+	other, _, unknown := g.do(http.MethodGet, "/oauth/nothing", "")
+	if status != http.StatusNotFound || other != status || body != unknown {
+		t.Errorf("%d %s, and elsewhere %d %s", status, body, other, unknown)
+	}
+	if _, _, said := g.raw("GET /oauth/ready HTTP/1.1\nHost: nowhere.example\nConnection: close\n\n"); said != "" {
+		t.Errorf("on another host: %s", said)
+	}
+	if reasons := g.reasons(); reasons != "" {
+		t.Errorf("the operator is told: %s", reasons)
+	}
+	before := len(g.logs())
+	g.reload(readySite)
 	if !g.ready() {
 		t.Fatalf("not ready: %s", g.reasons())
 	}
@@ -103,7 +98,7 @@ func TestF27ReadinessOnTheWire(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if logs := g.logs(); strings.Contains(logs, `"uri":"/oauth/ready"`) {
+	if strings.Contains(g.logs()[before:], `"uri":"/oauth/ready"`) {
 		t.Error("the access log has a line for every look of the balancer")
 	}
 }
@@ -206,29 +201,6 @@ func TestF21NotReadyFirst(t *testing.T) {
 	}
 }
 
-// TestF27ReadyWhenTheDatabaseComes: a node that starts before its database → not ready until the database is there.
-func TestF27ReadyWhenTheDatabaseComes(t *testing.T) {
-	server := pgtest.Shared(t)
-	proxy := faultproxy.Start(t, server.Addr())
-	proxy.Cut()
-	g := startGatehouse(t, strings.Replace(readySite, "store sqlite DIR/state/oauth.db", "store postgres "+pgtest.Via(server.Database(t), proxy.Addr()), 1))
-	if g.ready() {
-		t.Error("ready without a database")
-	}
-	if reasons := g.reasons(); !strings.Contains(reasons, "store: ") || !strings.Contains(reasons, "keys: ") {
-		t.Errorf("the operator is told: %s", reasons)
-	}
-	if up := g.measured()["gatehouse_store_up"]; up != 0 {
-		t.Errorf("gatehouse_store_up %v", up)
-	}
-	proxy.Restore()
-	g.eventually("the node is ready", g.ready)
-	g.token()
-	if reasons := g.reasons(); reasons != "" {
-		t.Errorf("the operator is told: %s", reasons)
-	}
-}
-
 // TestCommandStatus: the command reports the state of a node, as text and as JSON.
 func TestCommandStatus(t *testing.T) {
 	g := startGatehouse(t, readySite)
@@ -257,15 +229,4 @@ func toldStatus(t *testing.T, text string) (s nodeStatus) {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return s
-}
-
-// TestStatusWithoutAnIssuer: without an issuer there is no node to report on.
-func TestStatusWithoutAnIssuer(t *testing.T) {
-	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n\nhttp://ADDR {\n\trespond 404\n}\n")
-	if reasons := g.reasons(); !strings.Contains(reasons, "no oauth app") {
-		t.Errorf("readiness: %s", reasons)
-	}
-	if _, err := g.run("", "status"); err == nil || !strings.Contains(err.Error(), "no oauth app") {
-		t.Errorf("status: %v", err)
-	}
 }
