@@ -79,8 +79,8 @@ func storeDump(t *testing.T, g *gatehouse) string {
 	return dump.String()
 }
 
-// TestT68OneIDForAClientOrAUser: a client id equal to a user id, whichever comes first → the second is refused, also by the next configuration.
-// Package grants has the declared, the removed and the issuer's own.
+// TestT68OneIDForAClientOrAUser: a client id equal to a user id, whichever comes first → the second is refused, also by the next
+// configuration. Package grants has the declared, the removed and the issuer's own.
 func TestT68OneIDForAClientOrAUser(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	client := func(id string) string { return fmt.Sprintf(`{"id":%q,"name":"x"}`, id) }

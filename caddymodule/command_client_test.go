@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestT136A143ClientUpdate: `client update` of one member, also one of OpenID Connect → that member alone changes; what registration refuses, a
-// declared client, confidential to public → refused, nothing changes; fewer scopes → a refresh leaves them out. Without `openid` in the
-// configuration, the stored members for it stay, and new ones are refused.
+// TestT136A143ClientUpdate: `client update` of one member, also one of OpenID Connect → that member alone changes; what registration
+// refuses, a declared client, confidential to public → refused, nothing changes; fewer scopes → a refresh leaves them out. Without `openid`
+// in the configuration, the stored members for it stay, and new ones are refused.
 func TestT136A143ClientUpdate(t *testing.T) {
 	g := startGatehouse(t, strings.Replace(durableSite, "store sqlite", "openid\n\t\tstore sqlite", 1))
 	out := g.ok("client", "add", "--name", "Portal", "--id", "portal", "--grant", "client_credentials", "--grant", "authorization_code",

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestG134T148CommandTokenExplainSaysWhatItIs: `token explain` of good, expired, revoked, forged, altered or unknown tokens and of garbage → what it
-// is and what is wrong, unverified claims escaped under a heading, never the token; with a token as argument → an error that does not repeat it.
+// TestG134T148CommandTokenExplainSaysWhatItIs: `token explain` of good, expired, revoked, forged, altered or unknown tokens and of garbage
+// → what it is and what is wrong, unverified claims escaped under a heading, never the token; with a token as argument → an error that does
+// not repeat it.
 func TestG134T148CommandTokenExplainSaysWhatItIs(t *testing.T) {
 	clock := setClock(t)
 	g := startGatehouse(t, staffed)

@@ -66,7 +66,8 @@ func TestCommandUser(t *testing.T) {
 	}
 }
 
-// TestCommandUserAndOrganisationJSON checks that --json prints JSON and never a hash, and that a user without a password is told how to get one.
+// TestCommandUserAndOrganisationJSON checks that --json prints JSON and never a hash, and that a user without a password is told how to get
+// one.
 func TestCommandUserAndOrganisationJSON(t *testing.T) {
 	g := startGatehouse(t, staffed)
 	globex := decoded[organisationView](t, g.ok("org", "add", "globex", "--name", "Globex", "--json"))

@@ -58,8 +58,8 @@ http://ADDR {
 }
 `
 
-// TestG99CommandRoutes: the routes of a gate without an issuer or a store → a table of what protects each and where it is configured, and JSON,
-// without a secret of the configuration or its matchers; the endpoint is read-only; no route, or no oauth app → the command says so.
+// TestG99CommandRoutes: the routes of a gate without an issuer or a store → a table of what protects each and where it is configured, and
+// JSON, without a secret of the configuration or its matchers; the endpoint is read-only; no route, or no oauth app → the command says so.
 func TestG99CommandRoutes(t *testing.T) {
 	g := startGatehouse(t, routesSite)
 	out := g.ok("routes")

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TestW40W41W42W44TabsAndLostAnswers: two tabs wait for a code, each inside a request of a client, or each in one session, and one goes on → the other
-// goes on as well, without any further question. The answer to a code is lost with its cookies, and the form is sent again with the next code →
-// the sign-in begins again and the request of the client is not lost. A consent page for acr 2 is open while the session is replaced by one of
-// one factor → a factor is asked for, and no code is granted.
+// TestW40W41W42W44TabsAndLostAnswers: two tabs wait for a code, each inside a request of a client, or each in one session, and one goes on
+// → the other goes on as well, without any further question. The answer to a code is lost with its cookies, and the form is sent again with
+// the next code → the sign-in begins again and the request of the client is not lost. A consent page for acr 2 is open while the session is
+// replaced by one of one factor → a factor is asked for, and no code is granted.
 func TestW40W41W42W44TabsAndLostAnswers(t *testing.T) {
 	s := startFactors(t, "")
 	usual, two := openIDRequestOf("conf", "openid"), openIDRequestOf("conf", "openid", "acr_values", "2")

@@ -179,8 +179,8 @@ func (g *gatehouse) behind(statements ...string) {
 	}
 }
 
-// TestK9RevokedKey: a signing key is revoked → tokens that it signed are refused at once, and another key signs. Package sqlstore looks for its
-// private part in the files.
+// TestK9RevokedKey: a signing key is revoked → tokens that it signed are refused at once, and another key signs. Package sqlstore looks for
+// its private part in the files.
 func TestK9RevokedKey(t *testing.T) {
 	g := startGate(t, durableSite)
 	old := []string{g.watched(g.token()), g.watched(g.token())}

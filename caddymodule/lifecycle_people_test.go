@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/store"
 )
 
-// TestReloadKeepsSignIns: sessions and refresh tokens depend on the master key and the store → a reload keeps both, also one that makes another
-// node on the same store.
+// TestReloadKeepsSignIns: sessions and refresh tokens depend on the master key and the store → a reload keeps both, also one that makes
+// another node on the same store.
 func TestReloadKeepsSignIns(t *testing.T) {
 	g := startGatehouse(t, durableStaffed)
 	access, refresh := g.staffTokens("ada@acme.example", adaPassword)

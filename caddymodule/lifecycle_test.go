@@ -334,8 +334,8 @@ func (g *gatehouse) checkModes(directory string, atLeast int) {
 	}
 }
 
-// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed; the new one before the
-// old → stored keys are encrypted anew, and the old one can go.
+// TestK6KeyEncryptionKey: a start with a wrong key-encryption key or without one → refused, and the file is not changed; the new one before
+// the old → stored keys are encrypted anew, and the old one can go.
 func TestK6KeyEncryptionKey(t *testing.T) {
 	g := startGatehouse(t, "{\n\tadmin ADMIN\n}\n")
 	g.writeKEK("old", strings.Repeat("a1", 32))

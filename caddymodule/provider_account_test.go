@@ -41,8 +41,8 @@ func TestP78SignInsAtAProviderAreThrottled(t *testing.T) {
 	other.holdSignedInAs(t, "ada@acme.example")
 }
 
-// TestP80P111LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sign-ins, codes and refresh tokens end in the same
-// step, those of other sign-ins go on; the last way in, another user's, or a forged form → refused, and nothing is recorded as ended.
+// TestP80P111LinkedAccountsCanBeUnlinkedButTheLastWayIn: unlinking one of two accounts → its sign-ins, codes and refresh tokens end in the
+// same step, those of other sign-ins go on; the last way in, another user's, or a forged form → refused, and nothing is recorded as ended.
 func TestP80P111LinkedAccountsCanBeUnlinkedButTheLastWayIn(t *testing.T) {
 	corp, other := newLyingProvider(t), newLyingProvider(t)
 	g := startProviders(t, "password\n"+atProvider("corp", corp, "create\nlink verified_email\ntitle Acme")+atProvider("other", other, "link verified_email"))

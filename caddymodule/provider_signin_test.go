@@ -55,8 +55,8 @@ func TestP70P79ThePageHasAButtonForEachProvider(t *testing.T) {
 	}
 }
 
-// TestP71P77SignsInAndGoesOn: a sign-in at a provider → back to the application or the account page, a new session, the old one ended; two tabs
-// and the back button → each returns to its application.
+// TestP71P77SignsInAndGoesOn: a sign-in at a provider → back to the application or the account page, a new session, the old one ended; two
+// tabs and the back button → each returns to its application.
 func TestP71P77SignsInAndGoesOn(t *testing.T) {
 	corp := newLyingProvider(t)
 	g := startProviders(t, atProvider("corp", corp, "link verified_email"))

@@ -62,8 +62,8 @@ func (g *gatehouse) live() {
 	}
 }
 
-// TestF27ReadinessOnTheWire: readiness not configured → 404, as at any other unused path of ours; configured, GET or HEAD → the readiness, and at
-// /oauth/live that the program answers; other methods → 405.
+// TestF27ReadinessOnTheWire: readiness not configured → 404, as at any other unused path of ours; configured, GET or HEAD → the readiness,
+// and at /oauth/live that the program answers; other methods → 405.
 func TestF27ReadinessOnTheWire(t *testing.T) {
 	g := startGatehouse(t, durableSite)
 	status, _, body := g.do(http.MethodGet, "/oauth/ready", "")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestF31PeopleAreAuditedOnce: each decision of the pages leaves one line, with user, reason and no credential, nor a password that was typed into
-// the field for the address. Pages that are only displayed leave none.
+// TestF31PeopleAreAuditedOnce: each decision of the pages leaves one line, with user, reason and no credential, nor a password that was
+// typed into the field for the address. Pages that are only displayed leave none.
 func TestF31PeopleAreAuditedOnce(t *testing.T) {
 	g := startPeople(t)
 	d := &door{gatehouse: g}

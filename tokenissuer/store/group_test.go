@@ -25,7 +25,7 @@ func TestG132GroupsOutOfBounds(t *testing.T) {
 		"a line break":            {[]string{"a\nX-Auth-Role: admin"}, "use 1 to 64 bytes"},
 		"NUL":                     {[]string{"a\x00"}, "use 1 to 64 bytes"},
 		"a space around it":       {[]string{"ops "}, "use 1 to 64 bytes"},
-		"what nobody sees":        {[]string{"ops\u200b"}, "use 1 to 64 bytes"},
+		"invisible":               {[]string{"ops\u200b"}, "use 1 to 64 bytes"},
 		"one twice":               {[]string{"a", "b", "a"}, `group "a" is there twice`},
 		"more than fits a token":  {numbered(40, "%02d"+strings.Repeat("x", 52)), "the groups take more than fits a token: use fewer, or shorter names"},
 		"more than fits a header": {numbered(25, "%02d"+strings.Repeat("ж", 28)), "the groups take more than fits a token: use fewer, or shorter names"},
