@@ -66,6 +66,45 @@ func (g *gatehouse) writeKEK(name, key string) {
 	check(g.t, os.WriteFile(g.vars.Replace("DIR/"+name), []byte(key+"\n"), 0o600))
 }
 
+// TestRestartKeepsEverything restarts Caddy and compares keys, clients, secrets, marks and revocations.
+func TestRestartKeepsEverything(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	add := func(id string) string {
+		return member(t, g.must(201, "POST", "/oauth/clients", `{"id":"`+id+`","name":"`+id+`"}`), "client_secret")
+	}
+	secret, disabled, removed := add("acme"), add("disabled"), add("removed")
+	second := member(t, g.must(200, "POST", "/oauth/clients/acme/rotate-secret", `{"overlap":"1h"}`), "client_secret")
+	token, revoked := g.token(), g.token()
+	g.must(204, "POST", "/oauth/revocations", `{"jti":"`+decodedID(t, g, revoked)+`"}`)
+	g.must(204, "POST", "/oauth/clients/disabled/disable", `{}`)
+	g.must(204, "DELETE", "/oauth/clients/removed", ``)
+	kids, clients := g.kids(), g.must(200, "GET", "/oauth/clients", ``)
+
+	g.stop()
+	g.reload(durableSite)
+	if got := g.kids(); got != kids {
+		t.Errorf("the keys are %s, were %s", got, kids)
+	}
+	if got := g.must(200, "GET", "/oauth/clients", ``); got != clients {
+		t.Errorf("the clients are\n%s, were\n%s", got, clients)
+	}
+	if got := g.gate(token); got != 200 {
+		t.Errorf("an old token: %d", got)
+	}
+	if got := g.gate(revoked); got != 401 {
+		t.Errorf("a token that was revoked: %d", got)
+	}
+	for _, c := range []struct {
+		id, secret string
+		want       int
+	}{{"acme", secret, 200}, {"acme", second, 200}, {"disabled", disabled, 401}, {"removed", removed, 401}} {
+		if got, _ := g.tokenFor(c.id, c.secret); got != c.want {
+			t.Errorf("client %s: %d, want %d", c.id, got, c.want)
+		}
+	}
+	g.must(409, "POST", "/oauth/clients", `{"id":"removed","name":"again"}`)
+}
+
 // TestF18Reloads: 30 reloads → nothing is lost, and no goroutine, file or node is left behind. Every fifth reload
 // changes the settings that identify a node, so a new node takes over the file of the old one.
 func TestF18Reloads(t *testing.T) {
