@@ -143,7 +143,8 @@ func (s *assertionScene) gets(assertionText string, more ...string) (int, string
 func (s *assertionScene) wants(t *testing.T, what string, want int, assertionText string, more ...string) {
 	t.Helper()
 	status, body := s.gets(assertionText, more...)
-	if status != want || status == http.StatusUnauthorized && member(t, body, "error") != "invalid_client" {
+	code := map[int]string{http.StatusUnauthorized: "invalid_client", http.StatusBadRequest: "invalid_request"}[status]
+	if status != want || code != "" && member(t, body, "error") != code {
 		t.Errorf("%s: %d %s, want %d", what, status, body, want)
 	}
 }

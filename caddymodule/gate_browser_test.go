@@ -51,10 +51,6 @@ func (b *browser) give(c *http.Cookie) {
 
 var navigation = []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "none", "Accept", "text/html,*/*;q=0.8"}
 
-func (b *browser) navigate(target string) page {
-	return b.fetch(http.MethodGet, target, "", navigation...)
-}
-
 // later advances the clock and refreshes the feed.
 func (g *gateway) later(c *testClock, d time.Duration) {
 	g.t.Helper()

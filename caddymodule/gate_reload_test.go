@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 )
 
 // Reloads: which state survives them, and which effects clients see.
@@ -127,6 +129,7 @@ func TestF18ReloadsUnderLoad(t *testing.T) {
 	if _, header, _ := g.raw(g.request("GET", "/nowhere", "Connection: close")); header.Get("X-Reload") != itoa(reloads-1) {
 		t.Errorf("the last configuration does not serve: %v", header)
 	}
+	g.eventually("one node is left", func() bool { return node.InUse() == 1 })
 }
 
 // TestF18ProtectAppearsWithAReload checks that requests on an existing connection get the gate and the header guard of the configuration

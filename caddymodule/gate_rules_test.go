@@ -33,26 +33,26 @@ func (g *gateway) because(t *testing.T, request string, status int, reason strin
 // readings of a request.
 func TestG45G150RulesOfARoute(t *testing.T) {
 	now := setClock(t)
-	g := startGate(t, siteWith("", "	@deletes method DELETE\n"+gated("", "require /scope/* scope trusted", "require /either/* any_scope trusted orders.read", "require /user/* user u-ada bob@example.com",
+	g := startGate(t, siteWith("", "	@deletes method DELETE\n"+gated("/route/* public trusted")+gated("", "require /scope/* scope trusted", "require /either/* any_scope trusted orders.read", "require /user/* user u-ada bob@example.com",
 		"require /domain/* email_domain example.com", "require /role/* role admin", "require /group/* group staff", "require /claim/* claim org acme", "require /gold/* acr gold",
 		"require /gold/* max_age 1h", "require /fresh/* max_age 1m", "require /expression/* expression {http.auth.user.role} == {header.X-Role}", "require @deletes scope trusted", "anonymous /open/*")))
 	f := g.forger()
 	person := g.watched(f.claiming(map[string]any{
-		"sub": "u-ada", "org": "acme", "role": "admin", "groups": []string{"staff"}, "scope": "trusted", "acr": "gold", "auth_time": node.Clock().Unix(),
+		"sub": "u-ada", "org": "acme", "role": "admin", "groups": []string{"staff"}, "scope": "public trusted", "acr": "gold", "auth_time": node.Clock().Unix(),
 	}))
-	server := g.server("public")
+	server, other := g.server("public"), g.user("u-1", "globex", "member", "public")
 	for target, want := range map[string]struct{ reason, missing string }{
 		"/scope/x": {"scope_missing", "scope trusted"}, "/scope%2fx": {"scope_missing", "scope trusted"}, "/SCOPE/": {"scope_missing", "scope trusted"},
 		"/either/x": {"scope_missing", "any_scope trusted orders.read"}, "/user/x": {"user_not_listed", "user"}, "/domain/x": {"email_domain_missing", "email_domain example.com"},
 		"/role/x": {"role_missing", "role admin"}, "/group/x": {"group_missing", "group staff"}, "/claim/x": {"claim_missing", "claim org"},
-		"/expression/x": {"expression_false", "expression"}, "/x?_method=DELETE": {"scope_missing", "scope trusted"},
+		"/expression/x": {"expression_false", "expression"}, "/x?_method=DELETE": {"scope_missing", "scope trusted"}, "/route/x": {"scope_missing", "scope trusted"},
 	} {
-		g.passed(t, g.request("GET", "/x", bearer(server))) // it is cached
+		g.passed(t, g.request("GET", "/x", bearer(other))) // it is cached
 		g.audited()
-		status, header, body := g.raw(g.request("GET", target, bearer(server), "X-Role: admin"))
+		status, header, body := g.raw(g.request("GET", target, bearer(other), "X-Role: admin"))
 		lines := g.audited()
 		if len(lines) != 1 || status != http.StatusForbidden || lines[0]["reason"] != want.reason || lines[0]["missing"] != want.missing ||
-			lines[0]["subject"] != "conf" || lines[0]["client_id"] != "conf" || lines[0]["issuer"] != g.url || lines[0]["trust"] != nil {
+			lines[0]["subject"] != "u-1" || lines[0]["client_id"] != "conf" || lines[0]["issuer"] != g.url || lines[0]["trust"] != nil {
 			t.Errorf("%s: %d, audit %v, want %v", target, status, lines, want)
 		}
 		if isScope := want.reason == "scope_missing"; isScope != (header.Get("Www-Authenticate") != "") || !isScope && !strings.Contains(body, `"access_denied"`) || strings.Contains(body, "example") {

@@ -108,6 +108,7 @@ func TestM33M35Audit(t *testing.T) {
 		want  map[string]any
 	}{
 		"no token":    {"", mintRequest{id: "u-grace"}, map[string]any{"status": 401.0, "error": "unauthorized", "reason": "token_missing", "admin": nil}},
+		"bad token":   {d.admin + "x", mintRequest{id: "u-grace"}, map[string]any{"status": 401.0, "error": "invalid_token", "admin": nil}},
 		"no admin":    {d.operatorToken("other", "u-max", "trusted"), mintRequest{id: "u-grace"}, map[string]any{"status": 403.0, "reason": "caller_is_no_admin", "admin": "u-max", "client_id": "other"}},
 		"media type":  {d.admin, mintRequest{id: "u-grace", headers: map[string]string{"Content-Type": "text/plain"}}, map[string]any{"status": 415.0, "admin": "u-ada", "client_id": "conf"}},
 		"unknown":     {d.admin, mintRequest{id: "u-nobody"}, map[string]any{"status": 404.0, "reason": "target_unknown", "admin": "u-ada", "target": "u-nobody", "client_id": "conf"}},

@@ -21,6 +21,8 @@ func TestQ41Documents(t *testing.T) {
 		{"scheme of its own", `"redirect_uris":["com.example.app:/cb","cursor://anysphere.cursor-mcp/oauth/callback"]`, ""},
 		{"no redirect URI", `"redirect_uris":[]`, "redirect_uris are missing"},
 		{"javascript", `"redirect_uris":["javascript:alert(1)"]`, "not allowed"},
+		{"a browser's scheme", `"redirect_uris":["microsoft-edge:https://evil.example"]`, "domain name in reverse"},
+		{"a scheme of one word", `"redirect_uris":["https://app.example/cb","myapp:/cb"]`, "domain name in reverse"},
 		{"data", `"redirect_uris":["https://app.example/cb","data:text/html,x"]`, "not allowed"},
 		{"plain http", `"redirect_uris":["http://app.example/cb"]`, "plain http"},
 		{"fragment", `"redirect_uris":["https://app.example/cb#x"]`, "fragments"},
