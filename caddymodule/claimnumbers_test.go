@@ -73,4 +73,8 @@ func TestV2NoSubjectOfAnotherAccount(t *testing.T) {
 			t.Errorf("owner %s: %d %s, want %q", claim, status, body, subject)
 		}
 	}
+	of := map[string]any{"owner": json.RawMessage("1e99999999999")}
+	if status, body := s.presents(s.job(map[string]any{"repository": "x", "owner": 42, "of": of})); status != http.StatusBadRequest || member(t, body, "error") != "invalid_grant" {
+		t.Errorf("a number that no subject can have: %d %s", status, body)
+	}
 }

@@ -132,6 +132,8 @@ func TestCommandErrorsAboutPeople(t *testing.T) {
 		{[]string{"user", "set-role", "u-ada"}, "accepts 2 arg(s), received 1"},
 		{[]string{"user", "set-role", "u-ada", "member"}, "it is declared in the configuration: change it there"},
 		{[]string{"token", "mint", "--client", "conf", "--user", "nobody"}, `there is no user "nobody"`},
+		{[]string{"token", "mint", "--client", "conf", "--user", ""}, `there is no user ""`},     // and no server token
+		{[]string{"user", "list", "--org", ""}, "organisation: give one value, or leave it out"}, // and not all users
 	} {
 		out, err := g.run("", test.args...)
 		if err == nil || err.Error() != test.want {

@@ -221,6 +221,7 @@ func TestCommandErrors(t *testing.T) {
 	}{
 		{[]string{"client", "show", ".."}, "there is no such client"},
 		{[]string{"client", "remove", "conf"}, "it is declared in the configuration: change it there"},
+		{[]string{"client", "rotate-secret", "conf", "--overlap", ""}, `"" is no duration: write it as 90s, 15m, 2h or 28d`},
 		{[]string{"client", "rotate-secret", "conf", "--overlap", "soon"}, `"soon" is no duration: write it as 90s, 15m, 2h or 28d`},
 		{[]string{"client", "add"}, `required flag(s) "name" not set`},
 		{[]string{"client", "add", "--name", "  "}, "client name: write more than spaces, or leave it out"},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -225,4 +226,29 @@ func TestI7NothingIsLeft(t *testing.T) {
 	})
 	o.proxy.Cut()
 	t.Cleanup(o.proxy.Restore)
+}
+
+// TestF16ADeclaredClientAsksNoDatabase: while the database is silent, a declared client asks for its own token → it is answered before a
+// client that has to be looked up gets its 503.
+func TestF16ADeclaredClientAsksNoDatabase(t *testing.T) {
+	o := openRemote(t, pgtest.Shared(t))
+	o.proxy.Blackhole()
+	for _, round := range []string{"first", "after the database was found silent"} {
+		unknown := make(chan int, 1)
+		go func() {
+			unknown <- o.ask(t, "/oauth/token", ccGrant+"&client_id=nobody&client_secret="+url.QueryEscape(confSecret)).status
+		}()
+		if a := o.ask(t, "/oauth/token", ccGrant+"&"+asConf); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", round, a.status, a.body)
+		}
+		select {
+		case status := <-unknown:
+			t.Errorf("%s: the client that is unknown was answered first, with %d", round, status)
+		default:
+			if status := <-unknown; status != http.StatusServiceUnavailable {
+				t.Errorf("%s: the client that is unknown: %d", round, status)
+			}
+		}
+	}
+	o.proxy.Restore()
 }

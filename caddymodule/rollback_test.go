@@ -6,11 +6,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
+	"github.com/gatehouse-auth/gatehouse/caddymodule/node"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/keys"
+	"github.com/gatehouse-auth/gatehouse/tokenissuer/oauth"
 	"github.com/gatehouse-auth/gatehouse/tokenissuer/sqlstore"
 )
 
@@ -149,5 +152,41 @@ func TestK5Marker(t *testing.T) {
 			g.marked()
 			g.checkModes(filepath.Join(caddy.AppDataDir(), "oauth"), 1)
 		})
+	}
+}
+
+// TestK11NodesThatDistrustTogether: a database under two nodes is put back → both take its fresh identity, and the marker of the former
+// stays as it is, since other nodes may use that database.
+func TestK11NodesThatDistrustTogether(t *testing.T) {
+	g := startGatehouse(t, durableSite)
+	use, err := node.Acquire(node.Settings{
+		Store: node.SQLite, Path: g.database(), Issuer: "https://other.example", Algorithm: oauth.ES256, MaxStaleness: time.Minute,
+	}, nil)
+	check(t, err)
+	t.Cleanup(func() { _ = use.Release() })
+	other := use.Value
+	check(t, other.Open())
+	for range 3 {
+		g.must(204, "POST", "/oauth/revocations", `{"client":"somebody","force":true}`)
+	}
+	g.marked()
+	former := markers(t)
+	before, revoked := readFile(t, former[0]), g.storedKey().ID
+	g.behind("UPDATE counters SET position = 1 WHERE name IN ('revocations', 'signing_keys')")
+	g.eventually("both have gone over", func() bool {
+		for _, e := range []*node.Node{g.app().node, other} {
+			if list := e.Keys.List(); len(list) != 1 || list[0].ID == revoked {
+				return false
+			}
+		}
+		return !strings.Contains(former[0], g.progress().Identity)
+	})
+	g.must(204, "POST", "/oauth/revocations", `{"client":"somebody else","force":true}`)
+	g.marked()
+	if files := markers(t); len(former) != 1 || len(files) != 2 || readFile(t, former[0]) != before {
+		t.Errorf("there are %v and %v; the former has %s, and had %s", former, files, readFile(t, former[0]), before)
+	}
+	if list := other.Keys.List(); len(list) != 1 {
+		t.Errorf("the other node has %d keys", len(list))
 	}
 }

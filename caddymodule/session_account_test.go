@@ -114,7 +114,8 @@ func TestAccountEndsSessions(t *testing.T) {
 	})
 	t.Run("those of others are left alone", func(t *testing.T) {
 		herFamily, _ := claims(t, hers.AccessToken)["sid"].(string)
-		for _, id := range append(ids(elsewhere), herFamily, "unknown", "' OR 1=1--", strings.Repeat("x", 5000), grace.cookie("session"), "*", "%") {
+		family, _ := claims(t, mine.AccessToken)["sid"].(string) // an application's, which is no session
+		for _, id := range append(ids(elsewhere), herFamily, family, "unknown", "' OR 1=1--", strings.Repeat("x", 5000), grace.cookie("session"), "*", "%") {
 			holdChanged(t, one.change("session", id), "/oauth/account?done=session")
 		}
 		for _, id := range []string{"unknown", "gatehouse", "u-grace", "*", "' OR 1=1--"} {
