@@ -166,9 +166,7 @@ func isEmbeddedIcon(n *html.Node) bool {
 // holdAnswer checks the status of an answer, and that these words are in its body.
 func holdAnswer(t *testing.T, what string, a answer, status int, words ...string) {
 	t.Helper()
-	if a.status != status {
-		t.Errorf("%s: %d to %q, want %d: %.300s", what, a.status, a.header.Get("Location"), status, a.body)
-	}
+	a.is(t, status, what)
 	holdWords(t, what, a.body, words...)
 }
 

@@ -42,7 +42,7 @@ func TestA43ToA46WhatIsNoAuthorizationRequest(t *testing.T) {
 		if p := b.open(r.path() + "&x=" + strings.Repeat("x", 32<<10)); p.status < 400 || p.status > 499 {
 			t.Errorf("32 KiB: %d", p.status)
 		}
-		holdAnswer(t, "65 KiB in a form", b.fetch(http.MethodPost, "/oauth/authorize", strings.Repeat("x", 65<<10), "Content-Type", urlEncoded), http.StatusRequestEntityTooLarge)
+		b.fetch(http.MethodPost, "/oauth/authorize", strings.Repeat("x", 65<<10), "Content-Type", urlEncoded).is(t, http.StatusRequestEntityTooLarge, "65 KiB in a form")
 		b.codeToClient(t, b.open(r.path()+"&x="+strings.Repeat("x", 7<<10)), r)
 	})
 	t.Run("A43 many parameters", func(t *testing.T) {

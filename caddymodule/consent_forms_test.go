@@ -185,7 +185,7 @@ func TestA65A66WhoDecidesAndForWhom(t *testing.T) {
 		if _, f := formIn(t, signIn); f.Get("email") != "" {
 			t.Errorf("the page for another account is filled in with %q", f.Get("email"))
 		}
-		holdAnswer(t, "another account", b.signIn(signIn, "grace@acme.example", peoplePassword), http.StatusSeeOther)
+		b.signIn(signIn, "grace@acme.example", peoplePassword).is(t, http.StatusSeeOther, "another account")
 		for _, decision := range []string{"allow", "deny"} {
 			fields.Set("decision", decision)
 			holdForbidden(t, b.send(action, fields))

@@ -61,7 +61,7 @@ func TestA48A89SealedRequestsAreNotTamperedWith(t *testing.T) {
 		_, fields := formIn(t, b.consentFor(t, conf))
 		fields.Set("pending", pending)
 		fields.Set("decision", "allow")
-		holdAnswer(t, "in a form", b.send("/oauth/consent", fields), http.StatusBadRequest)
+		b.send("/oauth/consent", fields).is(t, http.StatusBadRequest, "in a form")
 	})
 	t.Run("another purpose", func(t *testing.T) {
 		// Our own values that were sealed or signed for another purpose.

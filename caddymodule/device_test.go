@@ -135,8 +135,8 @@ func TestD21NothingIsAllowedByALink(t *testing.T) {
 		t.Errorf("%d, the field holds %q", p.status, fields.Get("user_code"))
 	}
 	b.fetch(http.MethodHead, d.VerificationURIComplete, "")
-	holdAnswer(t, "a script", b.fetch(http.MethodGet, d.VerificationURIComplete, "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), http.StatusForbidden)
-	holdAnswer(t, "a decision in the query", b.fetch(http.MethodGet, d.VerificationURIComplete+"&decision=allow", "", navigation...), http.StatusOK)
+	b.fetch(http.MethodGet, d.VerificationURIComplete, "", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty").is(t, http.StatusForbidden, "a script")
+	b.fetch(http.MethodGet, d.VerificationURIComplete+"&decision=allow", "", navigation...).is(t, http.StatusOK, "a decision in the query")
 	s.waits(t, d)
 	stranger := s.browser()
 	right, wrong := stranger.open("/oauth/device?user_code="+d.UserCode), stranger.open("/oauth/device?user_code=BBBB-BBBB")
@@ -176,9 +176,9 @@ func TestD22ForgedForms(t *testing.T) {
 		}
 	}
 	s.waits(t, d)
-	holdAnswer(t, "the genuine form", b.send(action, fields), http.StatusOK)
-	holdAnswer(t, "the genuine form, twice", b.send(action, fields), http.StatusForbidden)
-	holdAnswer(t, "the device got", s.poll(d), http.StatusOK)
+	b.send(action, fields).is(t, http.StatusOK, "the genuine form")
+	b.send(action, fields).is(t, http.StatusForbidden, "the genuine form, twice")
+	s.poll(d).is(t, http.StatusOK, "the device got")
 }
 
 // TestD26ADevicesRequestStaysInItsBrowser: a provider's answer or a sign-in form of the browser in which a device's code was entered, sent by
@@ -254,7 +254,7 @@ func TestD23AnswersOnTheWire(t *testing.T) {
 	p := b.enters(t, "/oauth/device", d.UserCode)
 	holdAnswer(t, "denied", b.decide(p, "deny"), http.StatusOK, "Access was denied")
 	hold(s.poll(d), 400, "access_denied")
-	holdAnswer(t, "a decided code", b.enters(t, "/oauth/device", d.UserCode), http.StatusForbidden)
+	b.enters(t, "/oauth/device", d.UserCode).is(t, http.StatusForbidden, "a decided code")
 	late := s.begin("tv", "public")
 	consent := b.enters(t, "/oauth/device", late.UserCode)
 	s.wait(10*time.Minute + time.Second)

@@ -322,7 +322,7 @@ func TestE95AnotherAddressIsMailed(t *testing.T) {
 	account, _ := v.walk(g.at("auth", "/oauth/account"), "")
 	v.fills(account, "change", "email", "new_email", next, "present_password", peoplePassword)
 	link := letter(t, server, next, "")
-	holdAnswer(t, "the link", v.fills(v.navigate(link)), http.StatusSeeOther)
+	v.fills(v.navigate(link)).is(t, http.StatusSeeOther, "the link")
 	if link := letter(t, server, zoe, "address"); link != "" {
 		t.Errorf("the note has a link: %s", link)
 	}

@@ -213,7 +213,7 @@ func TestQ186ToQ192TokensOfTheAccountPage(t *testing.T) {
 			"another page's": with(ours, "form_token", other.Get("form_token")), "another person's": eve.fills(t, "forged", "orders.read"),
 			"another browser's": g.signedIn("ada@acme.example").fills(t, "forged", "orders.read"),
 		} {
-			holdAnswer(t, name, ada.send("/oauth/account", fields), http.StatusForbidden)
+			ada.send("/oauth/account", fields).is(t, http.StatusForbidden, name)
 		}
 		if p := g.browser().send("/oauth/account", ours); p.location().Path != "/oauth/login" {
 			t.Errorf("a stranger: %d %q", p.status, p.header.Get("Location"))

@@ -295,7 +295,7 @@ func TestQ107ToQ111PersonalTokensEnd(t *testing.T) {
 			}
 		}
 	}
-	t.Run("Q111 used twice in a day", func(t *testing.T) {
+	t.Run("Q111 used on two days", func(t *testing.T) {
 		_, token := g.pat("backup")
 		used := func() string {
 			t.Helper()

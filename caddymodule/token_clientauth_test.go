@@ -98,7 +98,7 @@ func TestT16T17NobodyLearnsWhichClientsExist(t *testing.T) {
 	public := store.Client{ID: "pubgone", Type: store.PublicClient, RedirectURIs: []string{"https://gone.example/cb"}}
 	d.register(t, public)
 	for id, secret := range map[string]string{"disabled": disabled, "removed": removed} {
-		holdAnswer(t, id, d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...), http.StatusOK)
+		d.ask(t, "/oauth/token", ccGrant, basic(id+":"+secret)...).is(t, http.StatusOK, id)
 	}
 	registry := d.app().registry
 	check(t, registry.Clients.DisableClient(t.Context(), "disabled"))
@@ -188,11 +188,11 @@ func TestT21T75AnIPv6NetworkIsOneAddress(t *testing.T) {
 			}
 			for i := range 20 {
 				form, headers := c.wrong(i)
-				holdAnswer(t, "guess", ask(fmt.Sprintf("%s:2:%x::%x", site, i, i+1), form, headers), c.refused)
+				ask(fmt.Sprintf("%s:2:%x::%x", site, i, i+1), form, headers).is(t, c.refused, "guess")
 			}
 			for address, want := range map[string]int{site + ":2:ffff:ffff:ffff:ffff": 429, site + ":3::1": 200, site + ":1:ffff::1": 200} {
 				form, headers := c.right()
-				holdAnswer(t, address, ask(address, form, headers), want)
+				ask(address, form, headers).is(t, want, address)
 			}
 			holdWords(t, "the log", u.logs(), c.isThrottled)
 		})
@@ -239,6 +239,6 @@ func TestT08T21GuessesAreThrottledWhereTheyComeFrom(t *testing.T) {
 		d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...)
 	}
 	right(d, "conf", confSecret, granted())
-	holdAnswer(t, "guess 20", d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...), http.StatusUnauthorized)
-	holdAnswer(t, "guess 21", d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...), http.StatusTooManyRequests)
+	d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...).is(t, http.StatusUnauthorized, "guess 20")
+	d.ask(t, "/oauth/token", ccGrant, basic("conf:a%2Bb")...).is(t, http.StatusTooManyRequests, "guess 21")
 }

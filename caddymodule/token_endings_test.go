@@ -135,7 +135,7 @@ func TestT96T132WhatEndsEverythingOfAUser(t *testing.T) {
 			u.denied(nobodysClient.refresh(byPassword.RefreshToken), badGrant("refresh_token_revoked"))
 			u.denied(r.exchange(unused), badGrant("code_expired"))
 			// The old cookie is invalid even if the browser has kept it.
-			holdAnswer(u.t, "the account page with the old cookie", u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie), http.StatusSeeOther)
+			u.send(u.t, "GET", "/oauth/account", "", "Cookie", "session="+cookie).is(u.t, http.StatusSeeOther, "the account page with the old cookie")
 			if elsewhere.isSignedIn() != test.othersRemain {
 				u.t.Errorf("another browser is signed in: %t", !test.othersRemain)
 			}
@@ -344,7 +344,7 @@ func TestT61T91A71A83M24M25WhatEndsAUserEndsAllOfTheirs(t *testing.T) {
 			b.signsInAgain(d.t, b.decide(page, "allow"))
 			if name == "another-password" {
 				for password, want := range map[string]int{peoplePassword: http.StatusOK, "another " + peoplePassword: http.StatusSeeOther} {
-					holdAnswer(d.t, "signing in", d.browser().signInPage(manager, password), want)
+					d.browser().signInPage(manager, password).is(d.t, want, "signing in")
 				}
 			}
 		})

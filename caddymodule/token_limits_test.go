@@ -189,7 +189,7 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 		t.Errorf("the right password: %d %s, a wrong one: %d %s", right.status, right.body, wrong.status, wrong.body)
 	}
 	for name, b := range map[string]*browser{"a new one": u.browser(), "another account's": other} {
-		holdAnswer(t, "device "+name, guess(b, peoplePassword), http.StatusTooManyRequests)
+		guess(b, peoplePassword).is(t, http.StatusTooManyRequests, "device "+name)
 	}
 	known.signOut()
 	if p := guess(known, peoplePassword); p.header.Get("Location") == "" {
@@ -197,16 +197,16 @@ func TestT76A80KnownDeviceIsNotLockedOut(t *testing.T) {
 	}
 	// The device's own count is limited as well.
 	for range 3 {
-		holdAnswer(t, "the known device's guess", guess(known, wrongPassword), http.StatusOK)
+		guess(known, wrongPassword).is(t, http.StatusOK, "the known device's guess")
 	}
-	holdAnswer(t, "after its own guesses the known device", guess(known, peoplePassword), http.StatusTooManyRequests)
+	guess(known, peoplePassword).is(t, http.StatusTooManyRequests, "after its own guesses the known device")
 	// A forged device cookie is ignored.
 	stranger := u.browser()
 	stranger.authorize(r, "ben@acme.example")
 	site, _ := url.Parse(u.url)
 	device := known.cookie("gatehouse_device")
 	stranger.jar.SetCookies(site, []*http.Cookie{{Name: "gatehouse_device", Value: device[:len(device)-1], Path: "/"}})
-	holdAnswer(t, "a forged device", guess(stranger, peoplePassword), http.StatusTooManyRequests)
+	guess(stranger, peoplePassword).is(t, http.StatusTooManyRequests, "a forged device")
 	// The lock is temporary, but an operator's lock is not.
 	u.wait(now, 61*time.Second)
 	u.gives(r.asPassword(ada, peoplePassword))

@@ -174,7 +174,7 @@ func TestT106T20Introspection(t *testing.T) {
 		short := d.issue(issuer.Grant{Scopes: oauth.Scopes{"public"}, Lifetime: time.Second})
 		theirs := d.issue(issuer.Grant{Client: &store.Client{ID: "other"}, Scopes: oauth.Scopes{"public"}})
 		revoked := d.token()
-		holdAnswer(t, "revocation", d.ask(t, "/oauth/revoke", "token="+revoked+"&"+asConf), 200)
+		d.ask(t, "/oauth/revoke", "token="+revoked+"&"+asConf).is(t, 200, "revocation")
 		parts := strings.Split(token, ".")
 		for name, dead := range map[string]string{
 			"unknown": "x", "another client's": theirs, "revoked": revoked, "too long": strings.Repeat("x", 20<<10),
@@ -238,7 +238,7 @@ func TestT106T20Introspection(t *testing.T) {
 		d.holdSentence(t, d.ask(t, "/oauth/revoke", "token="+token+"&"+asConf), down)
 		d.holdSentence(t, d.ask(t, "/oauth/token", ccGrant, basic("stored:x")...), down)
 		d.hold(t, d.ask(t, "/oauth/token", ccGrant+"&"+asConf), granted())
-		holdAnswer(t, "the gate, with what it knows", d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token), 200)
+		d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token).is(t, 200, "the gate, with what it knows")
 		d.upstream.one(t)
 		move(3 * time.Second) // what is known of revocations is now too old
 		a := d.send(t, http.MethodGet, "/any/x", "", "Authorization", "Bearer "+token)
@@ -307,7 +307,7 @@ func TestT107TokenInfo(t *testing.T) {
 	refused("cut", info("/oauth/token/info", "Authorization", "Bearer "+token[:len(token)-2]), 401, "invalid_token", invalid)
 	refused("header and query", info("/oauth/token/info?access_token="+token, "Authorization", "Bearer "+token), 400, "invalid_request", twice)
 	refused("two headers", info("/oauth/token/info", "Authorization", "Bearer "+token, "Authorization", "Bearer "+token), 400, "invalid_request", twice)
-	holdAnswer(t, "revocation", d.ask(t, "/oauth/revoke", "token="+token+"&"+asConf), 200)
+	d.ask(t, "/oauth/revoke", "token="+token+"&"+asConf).is(t, 200, "revocation")
 	refused("revoked", info("/oauth/token/info", "Authorization", "Bearer "+token), 401, "invalid_token",
 		realm+`, error="invalid_token", error_description="The access token was revoked"`)
 }
@@ -427,7 +427,7 @@ func TestT124M36PagesOfOtherOriginsAtTheIssuer(t *testing.T) {
 			readable(t, d.ask(t, path, "grant_type=nonsense&client_id=pub", "Origin", origin), "")
 		}
 		readable(t, d.send(t, "OPTIONS", path, "", "Origin", allowed[0], "Origin", allowed[1], "Access-Control-Request-Method", "POST"), "")
-		holdAnswer(t, "no preflight", d.send(t, "OPTIONS", path, "", "Origin", allowed[0]), http.StatusMethodNotAllowed)
+		d.send(t, "OPTIONS", path, "", "Origin", allowed[0]).is(t, http.StatusMethodNotAllowed, "no preflight")
 	}
 	for _, path := range []string{"/oauth/jwks", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/api"} {
 		for _, origin := range append(others[:len(others)-1:len(others)-1], allowed...) {

@@ -135,7 +135,7 @@ func TestT88WhatEndedStaysEndedAfterARestart(t *testing.T) {
 		}
 		u.denied(replayedForm, badGrant("code_replayed"))
 		for cookie, want := range map[string]int{session: http.StatusOK, signedOut: http.StatusSeeOther} {
-			holdAnswer(t, "the account page of a session", u.send(t, "GET", "/oauth/account", "", "Cookie", "session="+cookie), want)
+			u.send(t, "GET", "/oauth/account", "", "Cookie", "session="+cookie).is(t, want, "the account page of a session")
 		}
 		u.lives(alive.AccessToken)
 		alive = u.gives(r.refresh(alive.RefreshToken))

@@ -27,7 +27,7 @@ func TestM2M3M4M6M30M31M34M37EveryErrorIsADocument(t *testing.T) {
 	cookies := "accessToken=" + cookie + "; session=" + b.cookie("session")
 	d.remember("access token", server)
 	d.remember("cookie", cookie, b.cookie("session"))
-	holdAnswer(t, "the route that takes the cookie", d.send(t, http.MethodGet, "/api/x", "", "Cookie", cookies), http.StatusOK)
+	d.send(t, http.MethodGet, "/api/x", "", "Cookie", cookies).is(t, http.StatusOK, "the route that takes the cookie")
 	d.upstream.seen()
 	revoked := d.operatorToken("conf", "u-ada", "trusted")
 	d.created(revoked, mintRequest{id: "u-grace"})
