@@ -277,7 +277,7 @@ func TestQ100ToQ106Q225PersonalTokens(t *testing.T) {
 }
 
 // TestQ107ToQ111PersonalTokensEnd: such a token removed, revoked, expired, its owner disabled, removed or demoted, its scopes taken away
-// → 401 or less at once; a new password or name → goes on; used twice in a day → one write.
+// → 401 or less at once; a new password or name → goes on; used → the day is noted.
 func TestQ107ToQ111PersonalTokensEnd(t *testing.T) {
 	clock := setClock(t)
 	g := startPATs(t)
